@@ -1,0 +1,57 @@
+"""adk_stream: the streamed output of a language model, turned into responses an agent can keep.
+
+The public names are loaded on first use: importing google-genai's types takes seconds, and nothing pays for it
+that does not need it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from adk_stream.aggregator import StreamingResponseAggregator, aggregate, aggregate_async
+    from adk_stream.indexer import StreamingPartIndexer
+    from adk_stream.parts import StreamChunk, StreamedPart, StreamFault, StreamLimits
+    from adk_stream.providers import to_native
+    from adk_stream.response import LlmResponse
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "LlmResponse": "response",
+    "StreamChunk": "parts",
+    "StreamFault": "parts",
+    "StreamLimits": "parts",
+    "StreamedPart": "parts",
+    "StreamingPartIndexer": "indexer",
+    "StreamingResponseAggregator": "aggregator",
+    "aggregate": "aggregator",
+    "aggregate_async": "aggregator",
+    "to_native": "providers",
+}
+
+__all__ = [
+    "LlmResponse",
+    "StreamChunk",
+    "StreamFault",
+    "StreamLimits",
+    "StreamedPart",
+    "StreamingPartIndexer",
+    "StreamingResponseAggregator",
+    "aggregate",
+    "aggregate_async",
+    "to_native",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

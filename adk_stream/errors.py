@@ -1,0 +1,162 @@
+"""Every error this package raises, one family.
+
+::
+
+    AdkStreamError
+     ├── StreamError                  a stream could not be read to its end
+     │    ├── MalformedStreamError    the bytes or events are not what the provider's format allows
+     │    │    ├── StreamLimitError   a line, an event or a response is larger than the limit that was set
+     │    │    └── UnknownLineError   ``provider="auto"`` and no event told which provider it was
+     │    ├── ProviderError           the provider itself reported an error inside the stream
+     │    └── StreamTimeoutError      a time limit was hit (also a ``TimeoutError``)
+     ├── EmptyResponseError           an object without candidates, prompt feedback or usage
+     ├── UnknownLineError             ``provider="auto"`` and no event told which provider it was
+     ├── SnapshotError                a snapshot of another kind, of a newer version, or damaged
+     ├── NativeError                  a response that the provider's own format cannot hold
+     ├── RecordingError               a recording that cannot be read or written
+     └── SessionError
+          ├── SessionNotFoundError
+          ├── SessionExistsError
+          ├── StaleSessionError       somebody else appended since this session object was read
+          ├── PartialEventError       partial events are hints for display and are never stored
+          └── SchemaVersionError      the database was written by a newer version of this package
+
+Errors about input name the provider, the number of the event (counted from 1) and a short excerpt.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AdkStreamError",
+    "EmptyResponseError",
+    "MalformedStreamError",
+    "NativeError",
+    "PartialEventError",
+    "ProviderError",
+    "RecordingError",
+    "SchemaVersionError",
+    "SessionError",
+    "SessionExistsError",
+    "SessionNotFoundError",
+    "SnapshotError",
+    "StaleSessionError",
+    "StreamError",
+    "StreamLimitError",
+    "StreamTimeoutError",
+    "UnknownLineError",
+]
+
+_EXCERPT_LENGTH = 120
+
+
+class AdkStreamError(Exception):
+    """Base of all errors of this package.
+
+    Attributes:
+        code: The ``error_code`` of the response that tells of this error; None where the class name serves.
+    """
+
+    code: str | None = None
+
+
+class StreamError(AdkStreamError):
+    """A stream could not be read to its end."""
+
+
+class MalformedStreamError(StreamError):
+    """Bytes or events that the provider's wire format does not allow.
+
+    Attributes:
+        provider: The line (``"gemini"``, ``"anthropic"``, …), or None before it is known.
+        event_number: Which event of the stream it was, counted from 1; None if it belongs to no event.
+        excerpt: The first characters of the offending data.
+    """
+
+    code = "MALFORMED_STREAM"
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        provider: str | None = None,
+        event_number: int | None = None,
+        excerpt: bytes | str = "",
+    ) -> None:
+        self.reason = reason
+        self.provider = provider
+        self.event_number = event_number
+        text = excerpt[: _EXCERPT_LENGTH * 4].decode("utf-8", "replace") if isinstance(excerpt, bytes) else excerpt
+        self.excerpt = text if len(text) <= _EXCERPT_LENGTH else text[:_EXCERPT_LENGTH] + "…"
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        where = self.provider or "stream"
+        if self.event_number is not None:
+            where += f", event {self.event_number}"
+        return f"{where}: {self.reason}" + (f": {self.excerpt!r}" if self.excerpt else "")
+
+
+class StreamLimitError(MalformedStreamError):
+    """A line, an event or a response is larger than the limit that was set."""
+
+
+class ProviderError(StreamError):
+    """The provider reported an error; ``code`` and ``message`` are its own words."""
+
+    def __init__(self, code: str | None, message: str | None) -> None:
+        self.code = code
+        self.message = message
+        super().__init__(": ".join(filter(None, (code, message))) or "the provider reported an error")
+
+
+class StreamTimeoutError(StreamError, TimeoutError):
+    """A first-token, idle, content or total time limit was hit."""
+
+    code = "STREAM_TIMEOUT"
+
+
+class EmptyResponseError(AdkStreamError):
+    """A response object with no candidates, no prompt feedback and no usage: there is nothing to aggregate.
+
+    The aggregator that raises it stays usable; ``close()`` still gives what had come.
+    """
+
+
+class UnknownLineError(MalformedStreamError):
+    """``provider="auto"``, and no event told which of the five lines the stream speaks."""
+
+
+class SnapshotError(AdkStreamError):
+    """A snapshot that is damaged, of another kind, or of a version this package does not know."""
+
+
+class NativeError(AdkStreamError):
+    """A response cannot be turned into the provider's own message."""
+
+
+class RecordingError(AdkStreamError):
+    """A recording cannot be read or written."""
+
+
+class SessionError(AdkStreamError):
+    """Base of the session store's errors."""
+
+
+class SessionNotFoundError(SessionError):
+    """There is no session of that application, user and id."""
+
+
+class SessionExistsError(SessionError):
+    """A session of that application, user and id exists already."""
+
+
+class StaleSessionError(SessionError):
+    """Somebody else appended to the session since this object was read: read it again, then try again."""
+
+
+class PartialEventError(SessionError):
+    """Partial events are hints for display; a session never stores them."""
+
+
+class SchemaVersionError(SessionError):
+    """The database was written by a newer version of this package."""

@@ -1,0 +1,576 @@
+"""StreamedPart and StreamChunk, and the assembler that merges parts by index.
+
+A provider's reader turns each event of its stream into StreamChunks of StreamedParts. A streamed part is a
+delta to append at its index (``partial=True``), or a complete part that replaces what is there. The
+assembler keeps one slot for each index: fragments in lists, joined once, and gives google-genai parts that are
+built fresh each time, so that nothing it gave is ever changed or shared.
+
+All state is made of msgspec structs: cheap in the hot path, and a snapshot needs no further code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import msgspec
+
+from adk_stream.arguments import PathArguments, parse_arguments
+from adk_stream.errors import StreamLimitError
+from adk_stream.metadata import as_wire, merge_nested
+
+if TYPE_CHECKING:
+    from google.genai import types
+
+__all__ = [
+    "CallDelta",
+    "PartAssembler",
+    "PartDelta",
+    "StreamChunk",
+    "StreamFault",
+    "StreamLimits",
+    "StreamedPart",
+    "part_delta",
+]
+
+#: Calls without an id get one with this prefix; google-adk uses the same and, like us, does not send it back.
+MADE_ID_PREFIX = "adk-"
+
+_COMPACT_AT = 256  # fragments: an 80-byte str object each, so they are joined now and then
+
+
+class StreamLimits(msgspec.Struct, frozen=True):
+    """Bounds on what one stream may make this process hold.
+
+    Attributes:
+        max_event_bytes: Size of one event on the wire.
+        max_response_bytes: Text, arguments and inline data of one response together (characters or bytes).
+        max_parts: Number of parts of one response.
+    """
+
+    max_event_bytes: int = 64 * 1024 * 1024
+    max_response_bytes: int = 512 * 1024 * 1024
+    max_parts: int = 100_000
+
+
+class CallDelta(msgspec.Struct):
+    """What one event says of a tool call. None where the event is silent.
+
+    Attributes:
+        id: The call's id.
+        name: The whole name as far as it is known (a reader joins the pieces).
+        args: The arguments as an object, whole.
+        partial_args: Gemini's fragments by JSONPath, in wire form.
+        will_continue: Gemini's word on whether more fragments of this call follow.
+    """
+
+    id: str | None = None
+    name: str | None = None
+    args: dict[str, Any] | None = None
+    partial_args: list[dict[str, Any]] | None = None
+    will_continue: bool | None = None
+
+
+class PartDelta(msgspec.Struct):
+    """What one event says of a part: a google-genai ``Part`` in the few fields that stream.
+
+    ``whole`` holds a part of any other kind (executable code, inline data, …): in wire form, or a google-genai
+    ``Part`` as it is. ``provider`` names the key of ``part_metadata`` for fields that google-genai does not know.
+    """
+
+    text: str | None = None
+    thought: bool = False
+    thought_signature: bytes | None = None
+    function_call: CallDelta | None = None
+    part_metadata: dict[str, Any] | None = None
+    whole: Any = None
+    provider: str | None = None
+
+
+class StreamedPart(msgspec.Struct):
+    """A part with its place in the response.
+
+    Attributes:
+        part: A google-genai ``Part`` (or the ``PartDelta`` that a reader builds in its place).
+        index: The part's place; None keeps it out of the result.
+        partial: True for a delta to append at ``index``; False for a complete part that replaces what is there.
+        arguments_delta: A raw fragment of a tool call's JSON arguments. On a complete call: their whole text.
+    """
+
+    part: types.Part | PartDelta
+    index: int | None = None
+    partial: bool = False
+    arguments_delta: str | None = None
+
+
+class StreamFault(msgspec.Struct):
+    """An error (or the provider's own cancellation) inside the stream, in the provider's words."""
+
+    code: str | None = None
+    message: str | None = None
+    status: str = "failed"
+
+
+class StreamChunk(msgspec.Struct):
+    """What one event of a stream becomes.
+
+    Attributes:
+        parts: The parts or deltas it carries, in order.
+        candidate_index: Which candidate (choice) the parts, finish and metadata belong to.
+        response_id: The provider's id of the response; a new one opens a new group of parts.
+        role: The speaker; ``"model"`` unless the provider says otherwise.
+        model_version: The model's name in the provider's words.
+        usage_metadata: Token counts so far, in wire form (``promptTokenCount``, …) or as google-genai's object.
+        finish_reason: The end in Gemini's words (``"STOP"``, ``"MAX_TOKENS"``, …, ``"OTHER"``).
+        native_finish_reason: The end in the provider's own word.
+        finish_code: The error code of an end that is not natural, when it is not the finish reason's name.
+        finish_message: The provider's sentence about the end.
+        terminal: The line's own terminal sign was seen; without it the stream counts as cut.
+        error: An error inside the stream.
+        metadata: Candidate metadata in wire form by its field in LlmResponse (``grounding_metadata``, …).
+        provider_metadata: What no field holds, merged key by key over the chunks.
+        empty: The event carried a message without any part, which ends a run of text (``flush="boundary"``).
+    """
+
+    parts: Sequence[StreamedPart] = ()
+    candidate_index: int = 0
+    response_id: str | None = None
+    role: str | None = None
+    model_version: str | None = None
+    usage_metadata: Any = None
+    finish_reason: str | None = None
+    native_finish_reason: str | None = None
+    finish_code: str | None = None
+    finish_message: str | None = None
+    terminal: bool = False
+    error: StreamFault | None = None
+    metadata: dict[str, Any] | None = None
+    provider_metadata: dict[str, Any] | None = None
+    empty: bool = False
+
+
+def part_delta(part: types.Part | PartDelta) -> PartDelta:
+    """The streaming fields of a google-genai ``Part``, read as it is."""
+    if isinstance(part, PartDelta):
+        return part
+    fields = part.model_fields_set
+    if fields <= _TEXT_FIELDS:
+        return PartDelta(part.text, bool(part.thought), part.thought_signature, None, part.part_metadata)
+    call = part.function_call
+    if call is not None:
+        partial_args = as_wire(call.partial_args) if call.partial_args else None
+        delta = CallDelta(call.id, call.name, call.args, partial_args, call.will_continue)
+        return PartDelta(None, bool(part.thought), part.thought_signature, delta, part.part_metadata)
+    if part.text is not None and all(getattr(part, name) is None for name in fields - _TEXT_FIELDS):
+        return PartDelta(part.text, bool(part.thought), part.thought_signature, None, part.part_metadata)
+    return PartDelta(whole=part)
+
+
+_TEXT_FIELDS = frozenset({"text", "thought", "thought_signature", "part_metadata"})
+
+
+class Text(msgspec.Struct):
+    """A text that grows by fragments: appended to a list, compacted now and then, joined when it is read."""
+
+    blocks: list[str] = []
+    fragments: list[str] = []
+
+    def append(self, fragment: str) -> bool:
+        """Take a fragment in; True when fragments were compacted (the moment to look at limits)."""
+        self.fragments.append(fragment)
+        if len(self.fragments) < _COMPACT_AT:
+            return False
+        self.blocks.append("".join(self.fragments))
+        self.fragments.clear()
+        return True
+
+    def join(self) -> str:
+        """The whole text; halves of a surrogate pair that came in two deltas become one character again."""
+        text = "".join(self.blocks) + "".join(self.fragments)
+        return text if text.isascii() else _repair_surrogates(text)
+
+    def __bool__(self) -> bool:
+        return bool(self.fragments or self.blocks)
+
+
+def _repair_surrogates(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    return text
+
+
+class TextSlot(msgspec.Struct, tag="text"):
+    """A run of text or thought. Signature pieces at one index are one signature."""
+
+    thought: bool
+    text: Text = msgspec.field(default_factory=Text)
+    has_text: bool = False  # an empty text that came is not the same as none
+    signature: list[bytes] = []
+    metadata: dict[str, Any] | None = None
+    complete: bool = False
+
+    def append(self, delta: PartDelta) -> bool:
+        if delta.thought_signature:
+            self.signature.append(delta.thought_signature)
+        if delta.part_metadata:
+            self.metadata = merge_nested(self.metadata, delta.part_metadata)
+        if delta.text is None:
+            return False
+        self.has_text = True
+        return bool(delta.text) and self.text.append(delta.text)
+
+    def build(self) -> types.Part:
+        from google.genai import types
+
+        fields: dict[str, Any] = {"text": self.text.join()} if self.has_text else {}
+        if self.thought:
+            fields["thought"] = True
+        if self.signature:
+            fields["thought_signature"] = b"".join(self.signature)
+        if self.metadata:
+            fields["part_metadata"] = _fresh(self.metadata)
+        return types.Part(**fields)
+
+    @property
+    def holds_nothing(self) -> bool:
+        return not (self.text or self.signature or self.metadata)
+
+
+class CallSlot(msgspec.Struct, tag="call"):
+    """A tool call; *unfinished* until it is complete, and then it cannot be run.
+
+    The arguments are those given whole, or the joined fragments, or Gemini's tree of JSONPath fragments.
+    """
+
+    id: str | None = None
+    name: str | None = None
+    args: dict[str, Any] | None = None
+    text: Text = msgspec.field(default_factory=Text)
+    paths: PathArguments | None = None
+    signature: bytes | None = None
+    metadata: dict[str, Any] | None = None
+    complete: bool = False
+
+    def append(self, delta: PartDelta, fragment: str | None) -> bool:
+        call = delta.function_call or CallDelta()
+        self.id = call.id or self.id
+        self.name = call.name or self.name
+        self.signature = self.signature or delta.thought_signature
+        if delta.part_metadata:
+            self.metadata = merge_nested(self.metadata, delta.part_metadata)
+        if call.args is not None or call.partial_args is not None:
+            self._append_paths(call)
+        return bool(fragment) and self.text.append(fragment or "")
+
+    def _append_paths(self, call: CallDelta) -> None:
+        self.paths = self.paths or PathArguments()
+        if call.args:
+            self.paths.merge_args(call.args)
+        for partial in call.partial_args or ():
+            self.paths.add(partial)
+
+    def close(self, delta: PartDelta, whole_text: str | None) -> None:
+        """The call is whole: with the arguments given here, or else with those that came in fragments."""
+        call = delta.function_call or CallDelta()
+        streamed = call.partial_args is not None or call.will_continue is not None
+        if self.complete and delta.thought_signature:
+            self.signature = None  # the call is sent again, and signed anew
+        self.append(delta if streamed else msgspec.structs.replace(delta, function_call=CallDelta(call.id, call.name)), None)
+        if streamed:
+            self.paths = self.paths or PathArguments()
+        elif call.args is not None:
+            self.args = call.args
+        elif whole_text is not None:
+            self.args, self.paths, self.text = None, None, Text(fragments=[whole_text])
+        self.complete = True
+
+    def arguments(self) -> tuple[dict[str, Any] | None, str | None, str | None]:
+        """(the arguments, or None; the raw text when they are None; what is wrong with them)"""
+        if self.args is not None:
+            return _fresh(self.args), None, None
+        if self.paths is not None:
+            args, problem = self.paths.build()
+            return (args, None, None) if self.complete and args is not None else (None, self.paths.text(), problem)
+        raw = self.text.join()
+        if self.metadata and self.metadata.get("custom_tool"):
+            return {"input": raw}, None, None
+        if not self.complete and not raw.strip():
+            return None, raw, None
+        args = parse_arguments(raw)
+        return args, (raw if args is None else None), None
+
+    def build(self) -> types.Part:
+        from google.genai import types
+
+        args, raw, problem = self.arguments()
+        metadata = _fresh(self.metadata or {})
+        if args is None:
+            metadata["raw_arguments"] = raw
+        if problem:
+            metadata["arguments_error"] = problem
+        if not self.complete:
+            metadata["unfinished"] = True
+        fields: dict[str, Any] = {"function_call": types.FunctionCall(id=self.id, name=self.name, args=args)}
+        if self.signature:
+            fields["thought_signature"] = self.signature
+        if metadata:
+            fields["part_metadata"] = metadata
+        return types.Part(**fields)
+
+
+def _fresh(value: Any) -> Any:
+    """A deep copy of a JSON value."""
+    if isinstance(value, dict):
+        return {key: _fresh(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_fresh(item) for item in value]
+    return value
+
+
+class WholeSlot(msgspec.Struct, tag="whole"):
+    """A part of any other kind, complete as it came: in wire form, or google-genai's object."""
+
+    part: Any
+    provider: str | None = None
+    complete: bool = True
+
+    def build(self) -> types.Part:
+        from google.genai import types
+
+        from adk_stream.response import read_lenient
+
+        if not isinstance(self.part, dict):
+            return self.part.model_copy(deep=True)  # type: ignore[no-any-return]
+        part, leftover = read_lenient(types.Part, self.part)
+        part = part or types.Part()
+        if leftover is not None:
+            part.part_metadata = {**(part.part_metadata or {}), self.provider or "provider": _fresh(leftover)}
+        return part
+
+
+class AudioSlot(msgspec.Struct, tag="audio"):
+    """Audio deltas of one mime type."""
+
+    mime_type: str
+    data: list[bytes] = []
+    complete: bool = False
+
+    def build(self) -> types.Part:
+        from google.genai import types
+
+        return types.Part(inline_data=types.Blob(mime_type=self.mime_type, data=b"".join(self.data)))
+
+
+Slot = TextSlot | CallSlot | WholeSlot | AudioSlot
+
+
+class Group(msgspec.Struct):
+    """The parts of one response id (or of one round, where the provider sends no id)."""
+
+    response_id: str | None = None
+    slots: dict[int, Slot] = {}
+    newest_complete: int = -1  # the highest index at which a complete part stands
+
+    def ordered(self) -> list[tuple[int, Slot]]:
+        return sorted(self.slots.items())
+
+
+class PartAssembler(msgspec.Struct):
+    """Merges streamed parts by response id and index, into google-genai parts.
+
+    Attributes:
+        keep_audio: Join audio deltas into the result; False drops them (they were shown as partials).
+        groups: In order of first appearance.
+        seed, made: Of the ids that are made for calls without one: unique, and the same after a restore.
+        size: Characters and bytes held, for the limit.
+    """
+
+    keep_audio: bool = True
+    limits: StreamLimits = StreamLimits()
+    groups: list[Group] = []
+    seed: str = msgspec.field(default_factory=lambda: uuid4().hex[:28])
+    made: int = 0
+    size: int = 0
+    count: int = 0
+
+    def add(self, streamed: StreamedPart, response_id: str | None = None) -> Slot | None:
+        """Take one streamed part in; the slot it went to, or None when it stays out of the result.
+
+        Raises:
+            StreamLimitError: the response is larger than the limits allow; what had come is still there.
+        """
+        index = streamed.index
+        if index is None:
+            return None
+        part = streamed.part
+        delta = part if type(part) is PartDelta else part_delta(part)
+        group = self._group(response_id)
+        slot = group.slots.get(index)
+        if delta.text is not None and delta.function_call is None and streamed.partial:
+            if type(slot) is not TextSlot or slot.complete or slot.thought is not delta.thought:
+                group = self._group_that_takes_text(group, index, slot)
+                slot = group.slots[index] = self._new(TextSlot(delta.thought))
+            elif index < group.newest_complete and group.response_id is None:
+                # no reader goes back to text before a complete part: a new round counts its parts from zero
+                group = self._open(None)
+                slot = group.slots[index] = self._new(TextSlot(delta.thought))
+            if slot.append(delta):
+                self._grow(len(slot.text.blocks[-1]))
+            return slot
+        return self._add_other(group, index, slot, streamed, delta)
+
+    def _add_other(self, group: Group, index: int, slot: Slot | None, streamed: StreamedPart, delta: PartDelta) -> Slot:
+        if delta.function_call is not None:
+            return self._add_call(group, index, slot, streamed, delta)
+        if delta.whole is None:
+            return self._replace_text(group, index, delta, streamed.partial)
+        audio = _audio(delta.whole) if streamed.partial else None
+        if audio is None:
+            group.newest_complete = max(group.newest_complete, index)
+            self._grow(_weight(delta.whole))
+            whole = group.slots[index] = self._new(WholeSlot(delta.whole, delta.provider))
+            return whole
+        mime_type, data = audio
+        if type(slot) is not AudioSlot or slot.mime_type != mime_type:
+            slot = self._new(AudioSlot(mime_type))
+            if self.keep_audio:
+                group.slots[index] = slot
+        if self.keep_audio:
+            slot.data.append(data)
+            self._grow(len(data))
+        return slot
+
+    def _replace_text(self, group: Group, index: int, delta: PartDelta, partial: bool) -> Slot:
+        """A complete text or thought, or a part that is nothing but a signature."""
+        old = group.slots.get(index)
+        if partial and type(old) is TextSlot and not old.complete and old.thought is delta.thought:
+            old.append(delta)
+            return old
+        slot = TextSlot(delta.thought)
+        slot.append(delta)
+        slot.complete = not partial
+        self._grow(len(delta.text or ""))
+        if slot.complete:
+            group.newest_complete = max(group.newest_complete, index)
+        group.slots[index] = self._new(slot)
+        return slot
+
+    def _add_call(
+        self, group: Group, index: int, slot: Slot | None, streamed: StreamedPart, delta: PartDelta
+    ) -> CallSlot:
+        if type(slot) is not CallSlot:
+            if slot is not None and group.response_id is None:
+                group = self._open(None)
+            slot = group.slots[index] = self._new(CallSlot())
+        if streamed.partial:
+            if slot.append(delta, streamed.arguments_delta):
+                self._grow(len(slot.text.blocks[-1]))
+            return slot
+        slot.close(delta, streamed.arguments_delta)
+        if slot.id is None:
+            slot.id = self._make_id()
+        self._grow(len(streamed.arguments_delta or "") if slot.args is None else _weight(slot.args))
+        group.newest_complete = max(group.newest_complete, index)
+        return slot
+
+    def drain(self) -> list[types.Part]:
+        """Build and let go the longest run of parts from the front that waits for nothing.
+
+        An open call holds back what stands after it: parts given out stay in order.
+        """
+        parts: list[types.Part] = []
+        while self.groups:
+            group = self.groups[0]
+            for index, slot in group.ordered():
+                if type(slot) is CallSlot and not slot.complete:
+                    return parts
+                del group.slots[index]
+                parts += self._built(slot)
+            if len(self.groups) == 1:
+                break
+            del self.groups[0]
+        return parts
+
+    def finish(self) -> list[types.Part]:
+        """Build everything in order, calls that were left open as unfinished ones, and let go of it."""
+        groups, self.groups = self.groups, []
+        return [part for group in groups for _, slot in group.ordered() for part in self._built(slot)]
+
+    def _built(self, slot: Slot) -> list[types.Part]:
+        if type(slot) is TextSlot and slot.holds_nothing and not slot.complete:
+            return []
+        if type(slot) is CallSlot and slot.id is None:
+            slot.id = self._make_id()
+        return [slot.build()]
+
+    @property
+    def waiting(self) -> bool:
+        """Is there anything that ``drain`` would give?"""
+        for group in self.groups:
+            for _, slot in group.ordered():
+                return not (type(slot) is CallSlot and not slot.complete)
+        return False
+
+    def _group(self, response_id: str | None) -> Group:
+        groups = self.groups
+        if groups and (response_id is None or groups[-1].response_id == response_id):
+            return groups[-1]
+        if response_id is None:
+            return self._open(None)
+        if groups and groups[-1].response_id is None:
+            groups[-1].response_id = response_id  # the id came late
+            return groups[-1]
+        return next((g for g in groups if g.response_id == response_id), None) or self._open(response_id)
+
+    def _open(self, response_id: str | None) -> Group:
+        group = Group(response_id)
+        self.groups.append(group)
+        return group
+
+    def _group_that_takes_text(self, group: Group, index: int, slot: Slot | None) -> Group:
+        """With an id, another kind at one index replaces what is there; without one, it is a new round."""
+        going_back = index < group.newest_complete
+        return self._open(None) if group.response_id is None and (slot is not None or going_back) else group
+
+    def _new(self, slot: Any) -> Any:
+        self.count += 1
+        if self.count > self.limits.max_parts:
+            raise StreamLimitError(f"more than {self.limits.max_parts} parts in one response")
+        return slot
+
+    def _grow(self, size: int) -> None:
+        self.size += size
+        if self.size > self.limits.max_response_bytes:
+            raise StreamLimitError(f"more than {self.limits.max_response_bytes} bytes in one response")
+
+    def _make_id(self) -> str:
+        self.made += 1
+        return f"{MADE_ID_PREFIX}{self.seed}{self.made:04x}"
+
+
+def _audio(whole: Any) -> tuple[str, bytes] | None:
+    """(mime type, bytes) of inline audio, None for anything else."""
+    blob = whole.get("inlineData") if isinstance(whole, dict) else whole.inline_data
+    if blob is None:
+        return None
+    if isinstance(blob, dict):
+        mime_type, data = str(blob.get("mimeType") or ""), blob.get("data")
+    else:
+        mime_type, data = blob.mime_type or "", blob.data
+    return (mime_type, data) if mime_type.startswith("audio/") and isinstance(data, bytes) else None
+
+
+def _weight(value: Any) -> int:
+    """About how many bytes a JSON value or a part holds."""
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(_weight(item) for item in value.values()) + 8
+    if isinstance(value, (list, tuple)):
+        return sum(_weight(item) for item in value) + 8
+    if hasattr(value, "inline_data") and value.inline_data is not None:
+        return len(value.inline_data.data or b"")
+    return 8

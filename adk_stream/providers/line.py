@@ -1,0 +1,233 @@
+"""Line: one stream from pieces of any kind to StreamChunks: decoder, detection of the provider, reader.
+
+This is where the number of an event is known, and so where everything unreadable becomes a
+MalformedStreamError that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from adk_stream.checkpoint import pack, unpack
+from adk_stream.errors import MalformedStreamError, StreamLimitError, UnknownLineError
+from adk_stream.parts import StreamChunk, StreamLimits
+from adk_stream.providers import DONE, LINES, Reader, open_reader, reader_type
+from adk_stream.wire import BytesDecoder, WireEvent, decode_json, detect_line
+
+__all__ = ["Line"]
+
+_UNREADABLE = (TypeError, ValueError, KeyError, AttributeError, IndexError)
+
+#: Events kept while no event has told the provider; a stream that says nothing for longer is none of ours.
+_MAX_UNDETECTED = 1000
+
+
+class Line:
+    """Reads one stream.
+
+    Args:
+        provider: One of ``providers.LINES``, or ``"auto"`` to judge by the first events.
+        on_malformed: ``"raise"``, or ``"skip"`` to pass over events that cannot be read.
+        limits: Bounds on what is held.
+        reader_options: Given to the reader as they are.
+
+    Raises:
+        ValueError: there is no such provider or ``on_malformed``.
+    """
+
+    def __init__(
+        self,
+        provider: str = "auto",
+        *,
+        on_malformed: str = "raise",
+        limits: StreamLimits | None = None,
+        reader_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if on_malformed not in ("raise", "skip"):
+            raise ValueError(f"on_malformed is 'raise' or 'skip', not {on_malformed!r}")
+        self.provider: str | None = None if provider == "auto" else provider
+        self.event_count = 0
+        self._options = dict(reader_options or {})
+        self._skip = on_malformed == "skip"
+        self._limits = limits or StreamLimits()
+        self._decoder = BytesDecoder(max_event_bytes=self._limits.max_event_bytes)
+        self._undetected: list[tuple[Any, str | None]] = []
+        self._reader: Reader | None = None if self.provider is None else self._open(self.provider)
+
+    def _open(self, provider: str) -> Reader:
+        return open_reader(provider, **self._options)
+
+    def feed(self, piece: Any) -> Iterator[Sequence[StreamChunk]]:
+        """The chunks of one piece: bytes or str as the network gave them, a decoded event, or an SDK object.
+
+        Raises:
+            MalformedStreamError: an event cannot be read; the chunks of the events before it were given.
+        """
+        if isinstance(piece, (bytes, bytearray, memoryview)):
+            return self._feed_bytes(bytes(piece))
+        if isinstance(piece, str):
+            if piece == DONE and self.event_count:  # among decoded events, the end mark stays the text it is
+                return self._feed_event(DONE, None)
+            return self._feed_bytes(piece.encode("utf-8", "surrogatepass"))
+        if isinstance(piece, Mapping):
+            return self._feed_event(piece, None)
+        return self._feed_object(piece)
+
+    def close(self) -> Iterator[Sequence[StreamChunk]]:
+        """The chunks that only the end sets free.
+
+        Raises:
+            MalformedStreamError: the stream ends inside an event.
+            UnknownLineError: no event told the provider.
+        """
+        yield from self._decode(self._decoder.close())
+        if self._reader is None and self._undetected:
+            # an error body says the same in every line
+            if not all(isinstance(event, Mapping) and event.get("error") for event, _ in self._undetected):
+                event = self._undetected[0][0]
+                raise UnknownLineError("no event tells the provider", event_number=1, excerpt=str(event))
+            yield from self._detected("gemini")
+        if self._reader is not None:
+            yield self._reader.close()
+
+    def _feed_bytes(self, piece: bytes) -> Iterator[Sequence[StreamChunk]]:
+        try:
+            events = self._decoder.feed(piece)
+        except StreamLimitError as problem:
+            problem.provider = problem.provider or self.provider
+            raise
+        return self._decode(events)
+
+    def _decode(self, events: Sequence[WireEvent]) -> Iterator[Sequence[StreamChunk]]:
+        for event in events:
+            if event.data == b"[DONE]":
+                yield from self._feed_event(DONE, event.name)
+                continue
+            try:
+                value = decode_json(event.data)
+            except ValueError as problem:
+                self.event_count += 1
+                if not self._skip:
+                    raise self._malformed(f"not JSON ({problem})", event.data) from problem
+                continue
+            reader = self._reader
+            if reader is None or event.name == "error":
+                yield from self._feed_event(value, event.name)
+                continue
+            self.event_count += 1
+            try:
+                yield reader.read(value, event.name)
+            except _UNREADABLE as problem:
+                if not self._skip:
+                    raise self._malformed(f"an event of unknown shape ({problem})", event.data) from problem
+
+    def _feed_event(self, event: Any, name: str | None) -> Iterator[Sequence[StreamChunk]]:
+        self.event_count += 1
+        if name == "error" and isinstance(event, Mapping) and "error" not in event and event.get("type") != "error":
+            event = {"error": event}  # an SSE event named error whose data is the bare error
+        if self._reader is None:
+            self._undetected.append((event, name))
+            provider = detect_line(event, name)
+            if provider is not None:
+                yield from self._detected(provider)
+            elif len(self._undetected) > _MAX_UNDETECTED:
+                raise UnknownLineError(
+                    f"{_MAX_UNDETECTED} events, and none tells the provider",
+                    event_number=self.event_count,
+                    excerpt=str(event),
+                )
+            return
+        yield from self._read(event, name)
+
+    def _detected(self, provider: str) -> Iterator[Sequence[StreamChunk]]:
+        self.provider = provider
+        self._reader = self._open(provider)
+        waiting, self._undetected = self._undetected, []
+        for event, name in waiting:
+            yield from self._read(event, name)
+
+    def _read(self, event: Any, name: str | None) -> Iterator[Sequence[StreamChunk]]:
+        assert self._reader is not None
+        try:
+            yield self._reader.read(event, name)
+        except _UNREADABLE as problem:
+            if not self._skip:
+                raise self._malformed(f"an event of unknown shape ({problem})", str(event)) from problem
+
+    def _feed_object(self, event: Any) -> Iterator[Sequence[StreamChunk]]:
+        self.event_count += 1
+        if self._reader is None:
+            self.provider = _provider_of(event)
+            self._reader = self._open(self.provider)
+        try:
+            yield self._reader.read_object(event)
+        except _UNREADABLE as problem:
+            if not self._skip:
+                raise self._malformed(f"an object of unknown shape ({problem})", repr(event)) from problem
+
+    def _malformed(self, reason: str, excerpt: bytes | str) -> MalformedStreamError:
+        return MalformedStreamError(
+            reason, provider=self.provider, event_number=self.event_count, excerpt=excerpt
+        )
+
+    def snapshot(self) -> bytes:
+        """The state of decoder and reader, to be gone on with in another process."""
+        state = {
+            "provider": self.provider,
+            "event_count": self.event_count,
+            "skip": self._skip,
+            "options": self._options,
+            "limits": self._limits,
+            "decoder": self._decoder.snapshot(),
+            "undetected": self._undetected,
+            "reader": None if self._reader is None else self._reader.snapshot().decode("latin-1"),
+        }
+        return pack("line", 1, state)
+
+    @classmethod
+    def restore(cls, data: bytes) -> Line:
+        """The line that ``snapshot`` wrote.
+
+        Raises:
+            SnapshotError: the bytes are damaged, of another kind or version.
+        """
+        state = unpack(data, "line", 1, dict)
+        line = cls(
+            "auto",
+            on_malformed="skip" if state["skip"] else "raise",
+            limits=StreamLimits(**state["limits"]),
+            reader_options=state["options"],
+        )
+        line.provider, line.event_count = state["provider"], state["event_count"]
+        line._decoder = BytesDecoder.restore(state["decoder"])
+        line._undetected = [(event, name) for event, name in state["undetected"]]
+        if state["reader"] is not None:
+            line._reader = reader_type(state["provider"]).restore(state["reader"].encode("latin-1"))
+        return line
+
+
+#: SDK objects by the module that defines them: the provider of a stream that says ``"auto"``.
+_SDK_MODULES = (
+    ("openai.types.chat", "openai-chat"),
+    ("openai.types.responses", "openai-responses"),
+    ("anthropic", "anthropic"),
+)
+
+
+def _provider_of(event: Any) -> str:
+    """The line an SDK object belongs to, by its class.
+
+    Raises:
+        TypeError: it is no object of a known SDK.
+    """
+    names = {cls.__name__ for cls in type(event).__mro__}
+    if "GenerateContentResponse" in names:
+        return "gemini"
+    if "LiveServerMessage" in names:
+        return "gemini-live"
+    module = type(event).__module__
+    provider = next((line for prefix, line in _SDK_MODULES if module.startswith(prefix)), None)
+    if provider is None or provider not in LINES:
+        raise TypeError(f"{type(event).__module__}.{type(event).__name__} is no piece of a stream")
+    return provider

@@ -1,0 +1,206 @@
+"""The tables of the SQL store and every statement it runs, in SQLAlchemy Core, so that dialects share them.
+
+State is one row for each key, so sessions that change different keys of their shared state never overwrite each
+other, and an append reads no state at all. Events are clustered by (session, sequence number): appending and
+reading the newest cost the same however long the session is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Double,
+    ForeignKey,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    bindparam,
+    delete,
+    exists,
+    literal_column,
+    select,
+    update,
+)
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateTable
+
+__all__ = ["SCHEMA_VERSION", "Statements", "compile_for_sqlite", "metadata", "sqlite_ddl"]
+
+#: Raised by one with each change of the tables.
+SCHEMA_VERSION = 1
+
+# SQLite numbers rows by itself only in a column declared INTEGER.
+_Key = BigInteger().with_variant(Integer, "sqlite")
+
+metadata = MetaData()
+
+schema_version = Table("schema_version", metadata, Column("version", Integer, nullable=False))
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("key", _Key, primary_key=True, autoincrement=True),
+    Column("app_name", String, nullable=False),
+    Column("user_id", String, nullable=False),
+    Column("session_id", String, nullable=False),
+    Column("revision", _Key, nullable=False),
+    Column("last_update_time", Double, nullable=False),
+    UniqueConstraint("app_name", "user_id", "session_id"),
+    sqlite_autoincrement=True,  # a key is never used again, so nothing of a deleted session can come back
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("session_key", _Key, ForeignKey("sessions.key", ondelete="CASCADE"), primary_key=True),
+    Column("seq", _Key, primary_key=True, autoincrement=False),
+    Column("event_id", String, nullable=False),
+    Column("timestamp", Double, nullable=False),
+    Column("data", Text, nullable=False),
+    UniqueConstraint("session_key", "event_id"),
+    sqlite_with_rowid=False,
+)
+
+session_states = Table(
+    "session_states",
+    metadata,
+    Column("session_key", _Key, ForeignKey("sessions.key", ondelete="CASCADE"), primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("value", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+user_states = Table(
+    "user_states",
+    metadata,
+    Column("app_name", String, primary_key=True),
+    Column("user_id", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("value", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+app_states = Table(
+    "app_states",
+    metadata,
+    Column("app_name", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("value", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """Every statement, ready for one driver. Parameters are named as the columns, except where noted."""
+
+    #: Gives the key, or nothing if there is such a session already.
+    create_session: Any
+    #: The compare-and-set: gives the key if ``revision`` is the session's and it has no event of ``event_id``.
+    advance_session: Any
+    insert_event: Any
+    find_session: Any
+    find_event: Any
+    #: Newest first, at most ``most`` of those stamped ``after`` or later.
+    newest_events: Any
+    put_app_state: Any
+    put_user_state: Any
+    put_session_state: Any
+    app_state: Any
+    user_state: Any
+    session_state: Any
+    #: The same of every session and user of an application, for lists.
+    sessions_of_app: Any
+    sessions_of_user: Any
+    session_states_of_app: Any
+    session_states_of_user: Any
+    user_states_of_app: Any
+    delete_session: Any
+
+
+def build_statements(insert: Any) -> Statements:
+    """The statements, given the dialect's own ``insert`` (for ``ON CONFLICT``)."""
+
+    def is_given(*columns: Column[Any]) -> list[Any]:
+        return [column == bindparam(f"{column.name}") for column in columns]
+
+    def put(table: Table) -> Any:
+        row = insert(table).values({column.name: bindparam(column.name) for column in table.columns})
+        return row.on_conflict_do_update(index_elements=list(table.primary_key), set_={"value": row.excluded.value})
+
+    named = is_given(sessions.c.app_name, sessions.c.user_id, sessions.c.session_id)
+    of_app, of_user = is_given(sessions.c.app_name), is_given(sessions.c.app_name, sessions.c.user_id)
+    held_already = exists().where(events.c.session_key == sessions.c.key, *is_given(events.c.event_id))
+    new_session = {column.name: bindparam(column.name) for column in sessions.columns if column.name != "key"}
+
+    def listed(condition: list[Any]) -> Any:
+        columns = (sessions.c.user_id, sessions.c.session_id, sessions.c.last_update_time, sessions.c.revision)
+        return (
+            select(sessions.c.key, *columns)
+            .where(*condition)
+            .order_by(sessions.c.last_update_time, sessions.c.user_id, sessions.c.session_id)
+        )
+
+    def states_listed(condition: list[Any]) -> Any:
+        return (
+            select(session_states.c.session_key, session_states.c.name, session_states.c.value)
+            .join(sessions, session_states.c.session_key == sessions.c.key)
+            .where(*condition)
+        )
+
+    return Statements(
+        create_session=insert(sessions).values(new_session).on_conflict_do_nothing().returning(sessions.c.key),
+        advance_session=update(sessions)
+        .values(
+            revision=sessions.c.revision + literal_column("1"), last_update_time=bindparam("timestamp")
+        )
+        .where(*named, sessions.c.revision == bindparam("expected"), ~held_already)
+        .returning(sessions.c.key),
+        insert_event=insert(events).values({column.name: bindparam(column.name) for column in events.columns}),
+        find_session=select(sessions.c.key, sessions.c.last_update_time, sessions.c.revision).where(*named),
+        find_event=select(events.c.data).where(*is_given(events.c.session_key, events.c.event_id)),
+        newest_events=select(events.c.data)
+        .where(*is_given(events.c.session_key), events.c.timestamp >= bindparam("after"))
+        .order_by(events.c.seq.desc())
+        .limit(bindparam("most")),
+        put_app_state=put(app_states),
+        put_user_state=put(user_states),
+        put_session_state=put(session_states),
+        app_state=select(app_states.c.name, app_states.c.value).where(*is_given(app_states.c.app_name)),
+        user_state=select(user_states.c.name, user_states.c.value).where(
+            *is_given(user_states.c.app_name, user_states.c.user_id)
+        ),
+        session_state=select(session_states.c.name, session_states.c.value).where(
+            *is_given(session_states.c.session_key)
+        ),
+        sessions_of_app=listed(of_app),
+        sessions_of_user=listed(of_user),
+        session_states_of_app=states_listed(of_app),
+        session_states_of_user=states_listed(of_user),
+        user_states_of_app=select(user_states.c.user_id, user_states.c.name, user_states.c.value).where(
+            *is_given(user_states.c.app_name)
+        ),
+        delete_session=delete(sessions).where(*named),
+    )
+
+
+def compile_for_sqlite() -> Statements:
+    """The statements as SQL text with ``:name`` parameters, as ``sqlite3`` takes them."""
+    dialect = sqlite.dialect(paramstyle="named")  # type: ignore[no-untyped-call]
+    statements = build_statements(sqlite.insert)
+    return Statements(
+        **{f.name: str(getattr(statements, f.name).compile(dialect=dialect)) for f in fields(Statements)}
+    )
+
+
+def sqlite_ddl() -> list[str]:
+    """The statements that make the tables."""
+    dialect = sqlite.dialect()  # type: ignore[no-untyped-call]
+    return [str(CreateTable(table).compile(dialect=dialect)) for table in metadata.sorted_tables]
