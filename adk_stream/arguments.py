@@ -237,8 +237,14 @@ class Leaf(msgspec.Struct):
     fragments: list[str] | None = None
     blocks: list[str] = []
 
+    @property
+    def is_null(self) -> bool:
+        """Whether null was sent for the place."""
+        return self.fragments is None and self.value is None
+
     @classmethod
     def of(cls, keys: list[str | int], value: _Scalar) -> Self:
+        """The leaf of a place whose first value came."""
         return cls(keys, fragments=[value]) if isinstance(value, str) else cls(keys, value)
 
     def put(self, value: _Scalar) -> None:
@@ -257,11 +263,13 @@ class Leaf(msgspec.Struct):
             raise _Misfit(f"is {_kind(value)}, where a string stands")
 
     def compact(self) -> None:
+        """Join the latest pieces."""
         if self.fragments:
             self.blocks.append("".join(self.fragments))
             self.fragments.clear()
 
     def read(self) -> _Scalar:
+        """What has come."""
         if self.fragments is None:
             return self.value
         return _paired("".join(self.blocks) + "".join(self.fragments))
@@ -376,56 +384,13 @@ class PathArguments(msgspec.Struct):
         tree: dict[str, Any] = _copied(self.initial or {}, MAX_DEPTH)
         problem = None
         room = MAX_PADDING
+        nulls: set[str] = set()
         for path, leaf in self.leaves.items():
             try:
-                room -= self._grow(tree, leaf, room)
+                room -= _grow(tree, leaf, room, nulls)
             except _Misfit as misfit:
                 problem = problem or _problem(path, misfit)
         return tree, problem
-
-    def _grow(self, tree: dict[str, Any], leaf: Leaf, room: int) -> int:
-        """Set one value, with the containers it needs; leave the tree as it is where it does not fit.
-
-        Returns:
-            Number of array elements left open for it.
-        """
-        keys: list[Any] = leaf.keys
-        last = len(keys) - 1
-        node: Any = tree
-        child: Any = None
-        for depth, key in enumerate(keys):
-            if type(node) is not (list if type(key) is int else dict):
-                raise self._blocked(keys, depth, node)
-            if type(node) is dict:
-                child = node.get(key)
-            else:
-                child = node[key] if key < len(node) else None
-            if depth == last or child is None:
-                break
-            node = child
-        if isinstance(child, (dict, list)):
-            raise _Misfit(f"is {_kind(leaf.read())}, where {_kind(child)} stands")
-        if depth < last and _spell(keys[: depth + 1]) in self.spelled:  # a null that was sent, not a gap
-            raise self._blocked(keys, depth + 1, None)
-
-        rest = keys[depth + 1 :]
-        padding = sum(index for index in rest if type(index) is int)
-        if type(node) is list:
-            padding += max(0, key - len(node))
-        if padding > room:
-            raise _Misfit(f"leaves more than {MAX_PADDING} array elements open")
-        value: Any = leaf.read()
-        for inner in reversed(rest):
-            value = {inner: value} if type(inner) is str else [*[None] * inner, value]
-        if type(node) is list:
-            node.extend([None] * (key + 1 - len(node)))
-        node[key] = value
-        return padding
-
-    @staticmethod
-    def _blocked(keys: list[str | int], depth: int, node: Any) -> _Misfit:
-        needed = "an array" if type(keys[depth]) is int else "an object"
-        return _Misfit(f"needs {needed} at {_short(_spell(keys[:depth]))}, where {_kind(node)} stands")
 
 
 _Scalar = str | bool | int | float | None
@@ -449,6 +414,59 @@ def _kind(value: Any) -> str:
 
 def _problem(path: object, misfit: _Misfit) -> str:
     return f"The argument {'' if path is None else f'at {_short(path)} '}{misfit}."
+
+
+def _grow(tree: dict[str, Any], leaf: Leaf, room: int, nulls: set[str]) -> int:
+    """Set one value, with the containers it needs; leave the tree as it is where it does not fit.
+
+    Args:
+        tree: All values before this one.
+        leaf: The value.
+        room: Array elements that may still be left open.
+        nulls: Spelled places of the nulls that were sent; this one is added.
+
+    Returns:
+        Number of array elements left open for it.
+    """
+    keys: list[Any] = leaf.keys
+    last = len(keys) - 1
+    node: Any = tree
+    child: Any = None
+    for depth, key in enumerate(keys):
+        if type(node) is not (list if type(key) is int else dict):
+            raise _blocked(keys, depth, node)
+        if type(node) is dict:
+            child = node.get(key)
+        else:
+            child = node[key] if key < len(node) else None
+        if depth == last or child is None:
+            break
+        node = child
+    if isinstance(child, (dict, list)):
+        raise _Misfit(f"is {_kind(leaf.read())}, where {_kind(child)} stands")
+    if depth < last and nulls and _spell(keys[: depth + 1]) in nulls:  # was sent, so it is no gap
+        raise _blocked(keys, depth + 1, None)
+
+    rest = keys[depth + 1 :]
+    padding = sum(index for index in rest if type(index) is int)
+    if type(node) is list:
+        padding += max(0, key - len(node))
+    if padding > room:
+        raise _Misfit(f"leaves more than {MAX_PADDING} array elements open")
+    value: Any = leaf.read()
+    for inner in reversed(rest):
+        value = {inner: value} if type(inner) is str else [*[None] * inner, value]
+    if type(node) is list:
+        node.extend([None] * (key + 1 - len(node)))
+    node[key] = value
+    if leaf.is_null:
+        nulls.add(_spell(keys))
+    return padding
+
+
+def _blocked(keys: list[str | int], depth: int, node: Any) -> _Misfit:
+    needed = "an array" if type(keys[depth]) is int else "an object"
+    return _Misfit(f"needs {needed} at {_short(_spell(keys[:depth]))}, where {_kind(node)} stands")
 
 
 def _string(value: Any) -> str:
@@ -549,11 +567,13 @@ def _matcher(pattern: str) -> Callable[[str, int], re.Match[str]]:
     return cast(Any, re.compile(pattern, re.VERBOSE).match)  # type: ignore[no-any-return]
 
 
-_RUN = _matcher(  # inside a string: as much as can be decoded; half a surrogate pair waits for what follows
+# Inside a string: what can be decoded. Half a surrogate pair waits for what follows. The count is bounded
+# because the matcher keeps some hundred bytes for each repetition.
+_RUN = _matcher(
     r"""(?: [^"\\\x00-\x1f]+
           | \\ (?: ["\\/bfnrt]
                  | u (?![dD][89abAB]) [0-9a-fA-F]{4}
-                 | u [dD][89abAB][0-9a-fA-F]{2} (?= [^\\] | \\[^u] | \\u[0-9a-fA-F]{4} ) ) )*"""
+                 | u [dD][89abAB][0-9a-fA-F]{2} (?= [^\\] | \\[^u] | \\u[0-9a-fA-F]{4} ) ) ){0,1000}"""
 )
 _CUT = re.compile(r"(?:\\u[dD][89abAB][0-9a-fA-F]{2})?(?:\\(?:u[0-9a-fA-F]{0,3})?)?")
 _WORD = _matcher(r"[-+.0-9A-Za-z]*")
@@ -646,6 +666,8 @@ class ArgumentsPreview:
                 else:
                     self._read_mark(text[position], events)
                     position += 1
+            if self._state == "string" and not self._pieces:
+                self._read_string("", 0, events)  # opened by the last character
         except _Misfit:
             _ = self.value  # joins the open string while it is still known
             self._state = "failed"
@@ -662,6 +684,8 @@ class ArgumentsPreview:
         if stop == len(text):
             return stop
         if text[stop] != '"':
+            if stop > start:
+                return stop
             if not _CUT.fullmatch(text, stop):
                 raise _Misfit("holds a control character or an unknown escape")
             self._rest = text[stop:]

@@ -98,7 +98,7 @@ class StreamedPart(msgspec.Struct):
         arguments_delta: A raw fragment of a tool call's JSON arguments. On a complete call: their whole text.
     """
 
-    part: types.Part | PartDelta
+    part: Any
     index: int | None = None
     partial: bool = False
     arguments_delta: str | None = None

@@ -7,7 +7,7 @@ import math
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -76,10 +76,14 @@ def test_no_text_is_a_call_without_arguments(text: str | None) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *["[]", "1", '"a"', "null", "true", "x", "{", "}", '{"a"', '{"a":1', '{"a":1}}', '{"a":1} x', '{"a":1}{"a":1}'],
-        *["{'a':1}", '{"a":1,}', "{a:1}", '{"a":01}', '{"a":.5}', '{"a":+1}', '{"a":1.}', '{"a":tru}', "\ufeff{}"],
-        *['{"a":NaN}', '{"a":Infinity}', '{"a":-Infinity}', '{"a":1e400}', '{"a":-1e400}', '{"\\ud83d":1e400}'],
-        *['{"a":"\n"}', '{"a":"\\x"}', '{"a":"\\u12"}', '{"a":"\\ud83d","b":NaN}', '["\\ud83d"]', "\x00", "```json\n{}```"],
+        *["[]", "1", '"a"', "null", "true", "x", "{", "}", '{"a"', '{"a":1', '{"a":1}}', '{"a":1} x'],
+        *['{"a":1}{"a":1}'],
+        *["{'a':1}", '{"a":1,}', "{a:1}", '{"a":01}', '{"a":.5}', '{"a":+1}', '{"a":1.}', '{"a":tru}'],
+        *["\ufeff{}"],
+        *['{"a":NaN}', '{"a":Infinity}', '{"a":-Infinity}', '{"a":1e400}', '{"a":-1e400}'],
+        *['{"\\ud83d":1e400}'],
+        *['{"a":"\n"}', '{"a":"\\x"}', '{"a":"\\u12"}', '{"a":"\\ud83d","b":NaN}', '["\\ud83d"]', "\x00"],
+        *["```json\n{}```"],
         '{"a":%s}' % ("1" * (sys.get_int_max_str_digits() + 1)),
         '{"a":' * 100_000,
         '{"a":' + "[" * 100_000,
@@ -231,7 +235,7 @@ def test_any_streaming_of_an_object_builds_it(stream: tuple[Any, list[dict[str, 
 def test_the_state_can_be_saved_anywhere(
     stream: tuple[Any, list[dict[str, Any]]], data: st.DataObject
 ) -> None:
-    value, partials = stream
+    _, partials = stream
     cut = data.draw(st.integers(0, len(partials)))
     args = data.draw(st.none() | st.just({"kept": [1, {"x": 2**70}]}))
     state = collected(*partials[:cut], args=args)
@@ -256,7 +260,9 @@ def test_every_value_is_where_its_path_points(stream: tuple[Any, list[dict[str, 
             f"[{key}]" if isinstance(key, int) else f"[{json.dumps(key)}]" for key in leaf.keys
         )
         assert same(jsonpath.findall(path, built), [leaf.read()])
-        assert same(jsonpath.findall(module._spell(leaf.keys), built), [leaf.read()])
+        path = module._spell(leaf.keys)
+        if max(path) < "\U00010000":  # the judge knows no shorthand for names beyond
+            assert same(jsonpath.findall(path, built), [leaf.read()])
 
 
 @pytest.mark.parametrize(
@@ -296,9 +302,12 @@ def test_paths(path: str, keys: list[str | int]) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        *["", "a", "a.b", "$a", "$.", "$..a", "$.a.", "$.a..b", "$.a[", "$.a]", "$.a[]", "$[a]", "$.a[0", "$.a['b]", "$['a'"],
-        *["$.*", "$.a[*]", "$[0:1]", "$[?@.a]", "$['a','b']", "$.a[-1]", "$.a[01]", "$.a[1.0]", "$.a[+1]", "$.a[٣]", " $.a"],
-        *[r"$['\x']", r"$['\u12']", r"$['\u00zz']", "$['a\\']", f"$.a[{MAX_ARRAY_INDEX + 1}]", "$.a[" + "9" * 5000 + "]"],
+        *["", "a", "a.b", "$a", "$.", "$..a", "$.a.", "$.a..b", "$.a[", "$.a]", "$.a[]", "$[a]", "$.a[0"],
+        *["$.a['b]", "$['a'"],
+        *["$.*", "$.a[*]", "$[0:1]", "$[?@.a]", "$['a','b']", "$.a[-1]", "$.a[01]", "$.a[1.0]", "$.a[+1]"],
+        *["$.a[٣]", " $.a"],
+        *[r"$['\x']", r"$['\u12']", r"$['\u00zz']", "$['a\\']", f"$.a[{MAX_ARRAY_INDEX + 1}]"],
+        *["$.a[" + "9" * 5000 + "]"],
         *["$" + ".a" * (MAX_DEPTH + 1), "$" + "[" * 100_000, "$" + "['" * 100_000],
     ],
 )  # fmt: skip
@@ -306,13 +315,16 @@ def test_a_path_that_names_no_place_is_a_problem_of_the_call(path: str) -> None:
     state = collected(at("$.ok", "yes"), at(path, "v"))
     built, problem = state.build()
     assert built is None
-    assert problem is not None and problem.startswith(f"The argument at {path[:60]}") and len(problem) < 250
+    assert problem is not None
+    assert problem.startswith(f"The argument at {path[:60]}")
+    assert len(problem) < 250
     assert state.text() == '{"ok":"yes"}'
 
 
 def test_the_highest_index_and_depth_are_allowed() -> None:
     built, problem = collected(at(f"$.a[{MAX_ARRAY_INDEX}]", 1)).build()
-    assert problem is None and built == {"a": [None] * MAX_ARRAY_INDEX + [1]}
+    assert problem is None
+    assert built == {"a": [None] * MAX_ARRAY_INDEX + [1]}
     assert collected(at("$" + ".a" * MAX_DEPTH, 1)).build()[1] is None
 
 
@@ -364,6 +376,14 @@ def test_the_number_of_places_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
             "at $.a.b needs an object at $.a, where null stands",
             {"a": None},
         ),
+        ([("$.a.b", 1), ("$.a", None)], {}, "at $.a is null, where an object stands", {"a": {"b": 1}}),
+        ([("$.a[0][0]", 1), ("$.a[0]", None)], {}, "at $.a[0] is null, where an array stands", {"a": [[1]]}),
+        (
+            [("$.a[0]", None), ("$.a[0].b", 1)],
+            {},
+            "at $.a[0].b needs an object at $.a[0], where null",
+            {"a": [None]},
+        ),
         ([("$.a.b", 1)], {"a": True}, "at $.a.b needs an object at $.a, where a boolean stands", {"a": True}),
         ([("$.a", 1)], {"a": {}}, "at $.a is a number, where an object stands", {"a": {}}),
         ([("$.a", math.nan)], {}, "at $.a is nan, which JSON does not have", {}),
@@ -375,8 +395,10 @@ def test_conflicts_are_reported_and_nothing_is_lost_silently(
 ) -> None:
     state = collected(*(at(path, value) for path, value in partials), at("$.z", "fits"), args=args)
     built, told = state.build()
-    assert built is None and told is not None
-    assert f"The argument {problem}" in told and told.endswith(".")
+    assert built is None
+    assert told is not None
+    assert f"The argument {problem}" in told
+    assert told.endswith(".")
     assert json.loads(state.text()) == {**text, "z": "fits"}
     assert saved(state).build() == (None, told)
 
@@ -404,7 +426,8 @@ def test_a_partial_that_is_none_is_a_problem_not_an_exception(partial: Any) -> N
     known = at("$.a", "known")
     for before in ([], [known]):
         built, problem = collected(*before, partial).build()
-        assert built is None and (problem or "").startswith("The argument ")
+        assert built is None
+        assert (problem or "").startswith("The argument ")
 
 
 @pytest.mark.parametrize(
@@ -503,13 +526,11 @@ def test_whole_args_and_fragments_are_merged() -> None:
     state.add(at("$.list[0]", 5))
     state.merge_args({"a": 2, "keep": {"w": 0}})
     expected = {
-        **{
-            "a": 2,
-            "keep": {"x": [1], "w": 0, "y": 2},
-            "empty": {"deep": [3]},
-            "none": {"filled": 4},
-            "list": [5],
-        },
+        "a": 2,
+        "keep": {"x": [1], "w": 0, "y": 2},
+        "empty": {"deep": [3]},
+        "none": {"filled": 4},
+        "list": [5],
         "b": "z",
     }
     assert state.build() == (expected, None)
@@ -530,7 +551,8 @@ def test_fragments_and_a_whole_copy_count_once() -> None:
 )
 def test_args_that_are_no_json_object_are_a_problem(args: Any) -> None:
     state = collected(at("$.ok", 1), args=args)
-    assert state.build()[0] is None and state.build()[1]
+    assert state.build()[0] is None
+    assert state.build()[1]
     assert state.text() == '{"ok":1}'
 
 
@@ -549,9 +571,8 @@ def test_nothing_built_is_shared() -> None:
 # -- preview -----------------------------------------------------------------------------------------------
 
 
-def replayed(events: list[module.ArgumentEvent]) -> Any:
+def replayed(events: list[module.ArgumentEvent], root: dict[str, Any]) -> dict[str, Any]:
     """What a reader of the events alone has."""
-    root: dict[str, Any] = {}
     for path, kind, value in events:
         keys = module._parse_path(path)
         if not keys:
@@ -562,7 +583,7 @@ def replayed(events: list[module.ArgumentEvent]) -> Any:
         last: Any = keys[-1]
         new = {"object": {}, "array": []}.get(kind, value)
         if kind == "delta":
-            node[last] = module._paired(node[last] + value)
+            node[last] += value
         elif isinstance(node, list):
             assert last == len(node)
             node.append(new)
@@ -571,8 +592,8 @@ def replayed(events: list[module.ArgumentEvent]) -> Any:
     return root
 
 
-def pieces(text: str, cuts: list[int]) -> list[str]:
-    ends = sorted({cut % (len(text) + 1) for cut in cuts})
+def pieces(text: str, cuts: Iterable[int]) -> list[str]:
+    ends = sorted({cut % (len(text) or 1) for cut in cuts})
     return [text[i:j] for i, j in zip([0, *ends], [*ends, len(text)], strict=True)]
 
 
@@ -581,25 +602,29 @@ def pieces(text: str, cuts: list[int]) -> list[str]:
     objects,
     st.booleans(),
     st.sampled_from([None, 1, "\r\n\t "]),
-    st.lists(st.integers(0, 10_000), max_size=20) | st.just(list(range(400))),
+    st.lists(st.integers(0, 10_000), max_size=20) | st.just(range(400)),
 )
 def test_a_complete_preview_is_what_json_reads(
-    value: Any, ascii_only: bool, indent: Any, cuts: list[int]
+    value: Any, ascii_only: bool, indent: Any, cuts: Iterable[int]
 ) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     preview = ArgumentsPreview()
-    events: list[module.ArgumentEvent] = []
+    shown: dict[str, Any] = {}
     for piece in pieces(text, cuts):
-        assert not preview.complete and not preview.failed
+        assert not preview.complete
+        assert not preview.failed
         new = preview.feed(piece)
         assert all(event.value != "" for event in new if event.kind == "delta")
-        events += new
-        assert same(replayed(events), preview.value) or preview.value != replayed([])
-    assert preview.complete and not preview.failed
+        assert same(replayed(new, shown), preview.value)
+    assert preview.complete
+    assert not preview.failed
     assert same(preview.value, json.loads(text))
-    assert same(replayed(events), json.loads(text))
-    assert preview.feed(" \n") == [] and preview.complete
-    assert preview.feed("x") == [] and preview.failed and not preview.complete
+    assert same(shown, json.loads(text))
+    assert preview.feed(" \n") == []
+    assert preview.complete
+    assert preview.feed("x") == []
+    assert preview.failed
+    assert not preview.complete
     assert same(preview.value, json.loads(text))
 
 
@@ -664,10 +689,14 @@ def test_events_of_a_text_as_it_comes() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *["[", "1", '"', "x", "]", "}", ",", '{"a":}', '{"a":]', '{"a" 1', "{1", "{,", '{"a":1,}', '{"a":[1,]', '{"a":[,', '{"a":{]'],
-        *['{"a":[}', '{"a":1]', '{"a":01,', '{"a":1.,', '{"a":-,', '{"a":tru,', '{"a":NaN', '{"a":nul}', '{"a":1e400}', '{"a":+'],
-        *['{"a":"\n', '{"a":"\\x', '{"a":"\\u00g', '{"a":"\\ud83d\\x', '{"a":"\\ud83d\\u0g', "{}{", "{} x", '{"a":٣'],
-        *['{"a":' * (MAX_DEPTH + 1), '{"a":' + "[" * 100_000, '{"a":%s,' % ("1" * (sys.get_int_max_str_digits() + 1))],
+        *["[", "1", '"', "x", "]", "}", ",", '{"a":}', '{"a":]', '{"a" 1', "{1", "{,", '{"a":1,}'],
+        *['{"a":[1,]', '{"a":[,', '{"a":{]'],
+        *['{"a":[}', '{"a":1]', '{"a":01,', '{"a":1.,', '{"a":-,', '{"a":tru,', '{"a":NaN', '{"a":nul}'],
+        *['{"a":1e400}', '{"a":+'],
+        *['{"a":"\n', '{"a":"\\x', '{"a":"\\u00g', '{"a":"\\ud83d\\x', '{"a":"\\ud83d\\u0g', "{}{"],
+        *["{} x", '{"a":٣'],
+        *['{"a":' * (MAX_DEPTH + 1), '{"a":' + "[" * 100_000],
+        *['{"a":%s,' % ("1" * (sys.get_int_max_str_digits() + 1))],
     ],
 )  # fmt: skip
 def test_a_preview_of_what_is_no_object_stops_and_keeps_what_it_had(text: str) -> None:
@@ -675,9 +704,11 @@ def test_a_preview_of_what_is_no_object_stops_and_keeps_what_it_had(text: str) -
         preview = ArgumentsPreview()
         for start in range(0, len(text), step):
             preview.feed(text[start : start + step])
-        assert preview.failed and not preview.complete
+        assert preview.failed
+        assert not preview.complete
         kept = json.dumps(preview.value)
-        assert preview.feed('"more":1}') == [] and json.dumps(preview.value) == kept
+        assert preview.feed('"more":1}') == []
+        assert json.dumps(preview.value) == kept
 
 
 def test_a_preview_that_fails_keeps_its_open_string() -> None:
@@ -687,13 +718,14 @@ def test_a_preview_that_fails_keeps_its_open_string() -> None:
         ("$.a", "value", 1),
         ("$.b", "string", "text"),
     ]
-    assert preview.failed and preview.value == {"a": 1, "b": "text"}
+    assert preview.failed
+    assert preview.value == {"a": 1, "b": "text"}
 
 
 def test_a_key_given_twice_starts_over() -> None:
     preview = ArgumentsPreview()
     events = preview.feed('{"a":"first","a":["x"],"a":"last"}')
-    assert preview.value == replayed(events) == {"a": "last"}
+    assert preview.value == replayed(events, {}) == {"a": "last"}
 
 
 # -- cost --------------------------------------------------------------------------------------------------
@@ -706,7 +738,8 @@ def add_many(count: int) -> None:
             {"jsonPath": f"$.rows[{number % 4}].text", "stringValue": "twelve chars", "willContinue": True}
         )
     built, _ = state.build()
-    assert built is not None and sum(len(row["text"]) for row in built["rows"]) == 12 * count
+    assert built is not None
+    assert sum(len(row["text"]) for row in built["rows"]) == 12 * count
 
 
 def add_places(count: int) -> None:
@@ -758,6 +791,18 @@ def test_cost_grows_with_the_text_alone(run: Callable[[int], None], count: int) 
         return best
 
     assert seconds(10 * count) < 20 * seconds(count)  # linear is 10, quadratic 100
+
+
+@pytest.mark.parametrize("unit", ["\\n", "\\ud83d\\ude00", 'é\\"'])
+def test_one_large_fragment_of_escapes_takes_little_memory(unit: str) -> None:
+    text = '{"a":"' + unit * 100_000 + '"}'
+    preview = ArgumentsPreview()
+    tracemalloc.start()
+    preview.feed(text)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert preview.value == json.loads(text)
+    assert peak < 8 * len(text)
 
 
 def test_small_fragments_do_not_stay_in_memory() -> None:

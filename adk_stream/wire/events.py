@@ -87,6 +87,8 @@ class BufferedDecoder(msgspec.Struct, tag_field="decoder", eq=False):
             SnapshotError: The state is damaged or of another decoder.
         """
         try:
+            if state.get("decoder") != cls.__struct_config__.tag:
+                raise msgspec.ValidationError("it names another decoder")
             return msgspec.convert(state, cls)
         except msgspec.ValidationError as error:
             raise SnapshotError(f"not the state of a {cls.__name__}: {error}") from error

@@ -41,7 +41,7 @@ class _JsonValuesDecoder(BufferedDecoder):
     _in_string: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 <= self._position <= len(self._buffer) or self._depth < 0:
+        if self._failure is None and (not 0 <= self._position <= len(self._buffer) or self._depth < 0):
             raise ValueError("a scan position outside the buffer")
 
     def feed(self, data: bytes) -> list[WireEvent]:
@@ -166,6 +166,8 @@ class JsonLinesDecoder(_JsonValuesDecoder, tag="json-lines"):
         events: list[WireEvent] = []
         *lines, rest = data.split(b"\n")
         for line in lines:
+            if self._failure:
+                break
             # A line that is a whole value needs no scan of ours: the JSON library passes over it in C.
             if self._buffer or not self._began or len(line) > self.max_event_bytes or not _is_json(line):
                 self._take(line + b"\n", events)

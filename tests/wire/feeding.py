@@ -1,11 +1,13 @@
-"""Ways to feed one input to a decoder: whole, byte by byte, in given cuts, through a snapshot at every cut."""
+"""Ways to feed one input to a decoder: whole, byte by byte, in cuts, through a snapshot at every cut."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
+from adk_stream.errors import StreamLimitError
 from adk_stream.wire import WireEvent
 
 Make = Callable[[], Any]
@@ -14,7 +16,7 @@ Make = Callable[[], Any]
 def pieces(data: bytes, cuts: Iterable[int]) -> list[bytes]:
     """The input cut at these positions (taken modulo its length)."""
     at = sorted({cut % (len(data) + 1) for cut in cuts} | {0, len(data)})
-    return [data[a:b] for a, b in zip(at, at[1:], strict=False)]
+    return [data[a:b] for a, b in pairwise(at)]
 
 
 def decode(make: Make, parts: Sequence[bytes]) -> list[WireEvent]:
@@ -32,10 +34,27 @@ def decode_with_snapshots(make: Make, parts: Sequence[bytes]) -> list[WireEvent]
     return events + decoder.close()
 
 
+def outcome(make: Make, parts: Sequence[bytes]) -> tuple[list[WireEvent], bool]:
+    """The events that came out, and whether the size limit ended them."""
+    decoder, events = make(), []
+    try:
+        for part in parts:
+            events += decoder.feed(part)
+        events += decoder.close()
+        decoder.close()
+    except StreamLimitError:
+        return events, True
+    return events, False
+
+
+def single_bytes(data: bytes) -> list[bytes]:
+    return [data[i : i + 1] for i in range(len(data))]
+
+
 def in_all_cuts(make: Make, data: bytes) -> list[WireEvent]:
     """The events of the input, after checking that no way of cutting it changes them."""
     events = decode(make, [data])
-    single = [data[i : i + 1] for i in range(len(data))]
+    single = single_bytes(data)
     assert decode(make, single) == events
     assert decode_with_snapshots(make, single) == events
     for cut in range(len(data) + 1):
