@@ -14,7 +14,7 @@ from google.genai import types
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_serializer
 from pydantic.alias_generators import to_camel
 
-from ..response import LlmResponse
+from adk_stream.response import LlmResponse
 
 __all__ = ["Event", "EventActions", "new_id"]
 
@@ -30,7 +30,7 @@ class EventActions(BaseModel):
     Fields of google-adk that are not named here are kept as they are.
 
     Attributes:
-        state_delta: Changes of the session's state; see ``SessionService`` for ``app:``, ``user:`` and ``temp:``.
+        state_delta: Changes of the session's state; ``SessionService`` tells of the prefixes.
         artifact_delta: The new version of each artifact that changed, by file name.
         transfer_to_agent: The agent that goes on.
         escalate: The agent hands the matter to the agent above it.
@@ -82,7 +82,7 @@ class Event(LlmResponse):
         cls, response: LlmResponse, *, author: str, invocation_id: str, id: str | None = None
     ) -> Event:
         """The event that tells of ``response``; the two share nothing that can be changed."""
-        # Most fields of most responses are None: copying only the others makes this cheap enough for each partial.
+        # Most fields of most responses are None: copying only the others is cheap enough for each partial.
         fields = {
             name: _copy(value)
             for name, value in response.__dict__.items()
@@ -91,7 +91,7 @@ class Event(LlmResponse):
         return cls(**fields, author=author, invocation_id=invocation_id, id=id or new_id())
 
     def is_final_response(self) -> bool:
-        """Whether this ends an agent's turn: something for the user to read, or a wait for a long-running tool."""
+        """Whether this ends an agent's turn: something for the user to read, or a wait for a slow tool."""
         if self.actions.skip_summarization or self.long_running_tool_ids:
             return True
         if self.partial or self.get_function_calls():
@@ -109,7 +109,7 @@ class Event(LlmResponse):
         return [part.function_response for part in self.parts if part.function_response]
 
     def has_trailing_code_execution_result(self) -> bool:
-        """Whether the last part is the result of code the provider ran, so that the model has yet to speak."""
+        """Whether the last part is the result of code the provider ran: the model has yet to speak."""
         return bool(self.parts) and self.parts[-1].code_execution_result is not None
 
 

@@ -11,7 +11,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..errors import SessionExistsError, SessionNotFoundError, StaleSessionError
+from adk_stream.errors import SessionExistsError, SessionNotFoundError, StaleSessionError
+
 from .event import Event, new_id
 from .service import SessionService
 from .session import GetSessionConfig, ListSessionsResponse, Session
@@ -59,8 +60,14 @@ class InMemorySessionService(SessionService):
         self._user_states: dict[tuple[str, str], dict[str, str]] = {}
 
     async def create_session(
-        self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
     ) -> Session:
+        """A new session; see ``SessionService``."""
         key = check_key(app_name, user_id, session_id or new_id())
         texts = split_state(state or {})
         with self._lock:
@@ -68,25 +75,27 @@ class InMemorySessionService(SessionService):
                 raise SessionExistsError(f"session {key.session_id!r} exists already")
             stored = self._sessions[key] = _StoredSession(time.time(), dict(texts.session))
             self._update_shared_state(key, texts)
-            return self._read(key, stored, [])
+            return self._read(key, stored)
 
     async def get_session(
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
     ) -> Session | None:
-        key = SessionKey(app_name, user_id, session_id)
+        """The session as it is now; see ``SessionService``."""
+        key = check_key(app_name, user_id, session_id)
         with self._lock:
             stored = self._sessions.get(key)
             if stored is None:
                 return None
-            session = self._read(key, stored, [])
+            session = self._read(key, stored)
             events = _wanted(stored.events, config or GetSessionConfig())
         session.events = [read_event(event.text) for event in events]
         return session
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+        """The sessions without their events; see ``SessionService``."""
         with self._lock:
             sessions = [
-                self._read(key, stored, [])
+                self._read(key, stored)
                 for key, stored in self._sessions.items()
                 if key.app_name == app_name and user_id in (None, key.user_id)
             ]
@@ -94,10 +103,12 @@ class InMemorySessionService(SessionService):
         return ListSessionsResponse(sessions=sessions)
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Delete it, if it is there."""
         with self._lock:
-            self._sessions.pop(SessionKey(app_name, user_id, session_id), None)
+            self._sessions.pop(check_key(app_name, user_id, session_id), None)
 
     async def append_event(self, session: Session, event: Event) -> Event:
+        """Store ``event`` and bring ``session`` up to date; see ``SessionService``."""
         append, kept = prepare(session, event, max_event_size=self._max_event_size)
         with self._lock:
             earlier = self._write(append)
@@ -119,7 +130,7 @@ class InMemorySessionService(SessionService):
             return stored.events[place].text
         if append.revision != len(stored.events):
             raise StaleSessionError(
-                f"session {append.key.session_id!r} is at revision {len(stored.events)}, not {append.revision}"
+                f"session {append.key.session_id!r} is at {len(stored.events)}, not {append.revision}"
             )
         stored.places[append.event_id] = len(stored.events)
         stored.events.append(_StoredEvent(append.timestamp, append.text))
@@ -132,7 +143,7 @@ class InMemorySessionService(SessionService):
         self._app_states.setdefault(key.app_name, {}).update(state.app)
         self._user_states.setdefault((key.app_name, key.user_id), {}).update(state.user)
 
-    def _read(self, key: SessionKey, stored: _StoredSession, events: list[Event]) -> Session:
+    def _read(self, key: SessionKey, stored: _StoredSession) -> Session:
         state = ScopedState(
             app=self._app_states.get(key.app_name, {}),
             user=self._user_states.get((key.app_name, key.user_id), {}),
@@ -143,7 +154,6 @@ class InMemorySessionService(SessionService):
             app_name=key.app_name,
             user_id=key.user_id,
             state=read_state(state),
-            events=events,
             last_update_time=stored.last_update_time,
             revision=len(stored.events),
         )

@@ -1,7 +1,7 @@
-"""What each call does inside one transaction, without a driver: generators that yield statements and get rows.
+"""What each call does inside one transaction, without a driver: generators that yield statements, get rows.
 
-So the same operations run on any connection, blocking or not. An operation that raises has written nothing
-that counts: the driver undoes it.
+So the same operations run on any connection, blocking or not. Expected failures are found before anything is
+written; after any other the driver undoes what the operation did.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Generator
 from math import inf
 from typing import Any, TypeVar
 
-from ..errors import SessionExistsError, SessionNotFoundError, StaleSessionError
+from adk_stream.errors import SessionExistsError, SessionNotFoundError, StaleSessionError
+
 from .schema import Statements
 from .session import GetSessionConfig, Session
 from .stored import Append, ScopedState, SessionKey, read_event, read_state
@@ -66,10 +67,11 @@ def get_session(sql: Statements, key: SessionKey, config: GetSessionConfig) -> O
     if not rows:
         return None
     session = yield from _read_session(sql, key, *rows[0])
+    after, most = config.after_timestamp, config.num_recent_events
     wanted = {
         "session_key": rows[0][0],
-        "after": -inf if config.after_timestamp is None else config.after_timestamp,
-        "most": _EVERYTHING if config.num_recent_events is None else config.num_recent_events,
+        "after": -inf if after is None else after,
+        "most": _EVERYTHING if most is None else min(most, _EVERYTHING),
     }
     newest = yield sql.newest_events, wanted
     session.events = [read_event(data) for (data,) in reversed(newest)]
@@ -121,9 +123,7 @@ def _why_not(sql: Statements, append: Append) -> Operation[str]:
     if held:
         text: str = held[0][0]
         return text
-    raise StaleSessionError(
-        f"session {append.key.session_id!r} is at revision {revision}, not {append.revision}"
-    )
+    raise StaleSessionError(f"session {append.key.session_id!r} is at {revision}, not {append.revision}")
 
 
 def _put_state(sql: Statements, key: SessionKey, session_key: int, state: ScopedState) -> Operation[None]:
@@ -135,7 +135,7 @@ def _put_state(sql: Statements, key: SessionKey, session_key: int, state: Scoped
         (sql.put_user_state, user, state.user),
         (sql.put_session_state, session, state.session),
     ):
-        # Every writer takes the rows of shared state in the same order, so that no two can wait for each other.
+        # Every writer takes the rows of shared state in the same order, so no two wait for each other.
         for name in sorted(texts):
             yield statement, {**owner, "name": name, "value": texts[name]}
 

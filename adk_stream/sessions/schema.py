@@ -1,8 +1,8 @@
 """The tables of the SQL store and every statement it runs, in SQLAlchemy Core, so that dialects share them.
 
-State is one row for each key, so sessions that change different keys of their shared state never overwrite each
-other, and an append reads no state at all. Events are clustered by (session, sequence number): appending and
-reading the newest cost the same however long the session is.
+State is one row for each key, so sessions that change different keys of their shared state never overwrite
+each other, and an append reads no state at all. Events are clustered by (session, sequence number): appending
+and reading the newest cost the same however long the session is.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Statements:
 
     #: Gives the key, or nothing if there is such a session already.
     create_session: Any
-    #: The compare-and-set: gives the key if ``revision`` is the session's and it has no event of ``event_id``.
+    #: The compare-and-set: gives the key if the session is at ``expected`` and has no event of ``event_id``.
     advance_session: Any
     insert_event: Any
     find_session: Any
@@ -129,23 +129,27 @@ def build_statements(insert: Any) -> Statements:
     """The statements, given the dialect's own ``insert`` (for ``ON CONFLICT``)."""
 
     def is_given(*columns: Column[Any]) -> list[Any]:
-        return [column == bindparam(f"{column.name}") for column in columns]
+        return [column == bindparam(column.name) for column in columns]
 
     def put(table: Table) -> Any:
         row = insert(table).values({column.name: bindparam(column.name) for column in table.columns})
-        return row.on_conflict_do_update(index_elements=list(table.primary_key), set_={"value": row.excluded.value})
+        return row.on_conflict_do_update(
+            index_elements=list(table.primary_key), set_={"value": row.excluded.value}
+        )
 
     named = is_given(sessions.c.app_name, sessions.c.user_id, sessions.c.session_id)
     of_app, of_user = is_given(sessions.c.app_name), is_given(sessions.c.app_name, sessions.c.user_id)
     held_already = exists().where(events.c.session_key == sessions.c.key, *is_given(events.c.event_id))
-    new_session = {column.name: bindparam(column.name) for column in sessions.columns if column.name != "key"}
+    new_session: dict[str, Any] = {
+        column.name: bindparam(column.name) for column in sessions.columns if column.name != "key"
+    }
 
     def listed(condition: list[Any]) -> Any:
-        columns = (sessions.c.user_id, sessions.c.session_id, sessions.c.last_update_time, sessions.c.revision)
+        names = sessions.c.user_id, sessions.c.session_id
         return (
-            select(sessions.c.key, *columns)
+            select(sessions.c.key, *names, sessions.c.last_update_time, sessions.c.revision)
             .where(*condition)
-            .order_by(sessions.c.last_update_time, sessions.c.user_id, sessions.c.session_id)
+            .order_by(sessions.c.last_update_time, *names)
         )
 
     def states_listed(condition: list[Any]) -> Any:
@@ -156,20 +160,24 @@ def build_statements(insert: Any) -> Statements:
         )
 
     return Statements(
-        create_session=insert(sessions).values(new_session).on_conflict_do_nothing().returning(sessions.c.key),
+        create_session=insert(sessions)
+        .values(new_session)
+        .on_conflict_do_nothing()
+        .returning(sessions.c.key),
         advance_session=update(sessions)
-        .values(
-            revision=sessions.c.revision + literal_column("1"), last_update_time=bindparam("timestamp")
-        )
+        .values(revision=sessions.c.revision + literal_column("1"), last_update_time=bindparam("timestamp"))
         .where(*named, sessions.c.revision == bindparam("expected"), ~held_already)
         .returning(sessions.c.key),
-        insert_event=insert(events).values({column.name: bindparam(column.name) for column in events.columns}),
+        insert_event=insert(events).values(
+            {column.name: bindparam(column.name) for column in events.columns}
+        ),
         find_session=select(sessions.c.key, sessions.c.last_update_time, sessions.c.revision).where(*named),
         find_event=select(events.c.data).where(*is_given(events.c.session_key, events.c.event_id)),
         newest_events=select(events.c.data)
         .where(*is_given(events.c.session_key), events.c.timestamp >= bindparam("after"))
         .order_by(events.c.seq.desc())
-        .limit(bindparam("most")),
+        .limit(bindparam("most"))
+        .offset(literal_column("0")),
         put_app_state=put(app_states),
         put_user_state=put(user_states),
         put_session_state=put(session_states),
@@ -193,7 +201,7 @@ def build_statements(insert: Any) -> Statements:
 
 def compile_for_sqlite() -> Statements:
     """The statements as SQL text with ``:name`` parameters, as ``sqlite3`` takes them."""
-    dialect = sqlite.dialect(paramstyle="named")  # type: ignore[no-untyped-call]
+    dialect = sqlite.dialect(paramstyle="named")
     statements = build_statements(sqlite.insert)
     return Statements(
         **{f.name: str(getattr(statements, f.name).compile(dialect=dialect)) for f in fields(Statements)}
@@ -202,5 +210,5 @@ def compile_for_sqlite() -> Statements:
 
 def sqlite_ddl() -> list[str]:
     """The statements that make the tables."""
-    dialect = sqlite.dialect()  # type: ignore[no-untyped-call]
+    dialect = sqlite.dialect()
     return [str(CreateTable(table).compile(dialect=dialect)) for table in metadata.sorted_tables]

@@ -6,9 +6,9 @@ What every store here holds, and a store of your own should:
   appends; a write through an object that has missed one is refused, not merged.
 - Appending an event id that the session already holds changes nothing, so a retry is always safe.
 - Partial events are refused.
-- State keys that begin with ``app:`` belong to all sessions of the application, ``user:`` to all of the user's,
-  ``temp:`` to the session object in hand alone; they are never stored. Concurrent changes of different keys, by
-  whichever session, are all kept.
+- State keys that begin with ``app:`` belong to all sessions of the application, ``user:`` to all of the
+  user's, ``temp:`` to the session object in hand alone: they are never stored. Concurrent changes of
+  different keys, by whichever session, are all kept.
 - What was read or appended may be changed freely: the store shares nothing with it.
 """
 
@@ -28,7 +28,12 @@ class SessionService(Protocol):
     """A store of sessions. Also an async context manager, which closes it."""
 
     async def create_session(
-        self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
     ) -> Session:
         """A new session; its id is made when none is given. ``temp:`` keys of ``state`` are dropped.
 

@@ -19,9 +19,9 @@ class Session(BaseModel):
         id: Unique among the sessions of one user of one application.
         app_name: The application.
         user_id: The user.
-        state: The session's own state, with the application's (``app:…``) and the user's (``user:…``) merged in.
+        state: The session's own, with the application's (``app:…``) and the user's (``user:…``) merged in.
         events: Oldest first, in the order of appending.
-        last_update_time: The timestamp of the newest event, or the time of creation; seconds since the epoch.
+        last_update_time: The newest event's timestamp, or the time of creation; in seconds since the epoch.
         revision: How many events were ever appended. An append through an object whose revision is not the
             store's is refused (``StaleSessionError``).
     """

@@ -1,7 +1,7 @@
 """Sessions in a SQL database; today SQLite.
 
-``SqlSessionService("sqlite:///sessions.db")`` may be opened by many processes at once, each of which may share
-one service among its threads and event loops. Nothing is opened before the first call.
+One file may be open in many processes at once, each of which may share one service among its threads and
+event loops. Nothing is opened before the first call.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from functools import partial
 from typing import Any, Literal
 from weakref import WeakValueDictionary
 
-from ..errors import SchemaVersionError, SessionError
+from adk_stream.errors import SchemaVersionError, SessionError
+
 from . import operations
 from .event import Event, new_id
 from .service import SessionService
 from .session import GetSessionConfig, ListSessionsResponse, Session
-from .stored import MAX_EVENT_SIZE, SessionKey, apply, check_key, prepare, read_event, split_state
+from .stored import MAX_EVENT_SIZE, apply, check_key, prepare, read_event, split_state
 
 try:
     from sqlalchemy.engine import make_url
@@ -47,7 +48,7 @@ class SqlSessionService(SessionService):
     cancelled task still has to store can be appended.
 
     Args:
-        url: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, or ``sqlite://`` (in memory, this service's own).
+        url: ``sqlite:///relative.db``, ``sqlite:////absolute.db``; ``sqlite://`` is in memory.
         synchronous: ``"FULL"``: what ``append_event`` returned survives a loss of power. ``"NORMAL"``: it
             survives the death of the process only, and one append at a time costs less.
         busy_timeout: Seconds to wait while another process writes.
@@ -81,7 +82,7 @@ class SqlSessionService(SessionService):
         connect = partial(_connect, self._path, self._busy_timeout, self._pragmas)
         self._writer = self._reader = SqliteWorker(connect, begin="BEGIN IMMEDIATE", group=_GROUP)
         if self._path != ":memory:":
-            # In WAL mode a reader of its own sees what is committed and never waits for the writer, nor it for him.
+            # In WAL mode readers see what is committed; they and the writer never wait for each other.
             self._reader = SqliteWorker(
                 partial(_connect, self._path, self._busy_timeout, (*self._pragmas, "query_only=ON")),
                 begin="BEGIN",
@@ -98,8 +99,14 @@ class SqlSessionService(SessionService):
             self._start()
 
     async def create_session(
-        self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
     ) -> Session:
+        """A new session; see ``SessionService``."""
         self._in_this_process()
         key = check_key(app_name, user_id, session_id or new_id())
         texts = split_state(state or {})
@@ -108,21 +115,25 @@ class SqlSessionService(SessionService):
     async def get_session(
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
     ) -> Session | None:
+        """The session as it is now; see ``SessionService``."""
         self._in_this_process()
-        key = SessionKey(app_name, user_id, session_id)
+        key = check_key(app_name, user_id, session_id)
         return await self._reader.submit(operations.get_session(self._sql, key, config or GetSessionConfig()))
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+        """The sessions without their events; see ``SessionService``."""
         self._in_this_process()
         sessions = await self._reader.submit(operations.list_sessions(self._sql, app_name, user_id))
         return ListSessionsResponse(sessions=sessions)
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Delete it, if it is there."""
         self._in_this_process()
-        key = SessionKey(app_name, user_id, session_id)
+        key = check_key(app_name, user_id, session_id)
         await self._writer.submit(operations.delete_session(self._sql, key))
 
     async def append_event(self, session: Session, event: Event) -> Event:
+        """Store ``event`` and bring ``session`` up to date; see ``SessionService``."""
         self._in_this_process()
         async with self._turn(session):
             append, kept = prepare(session, event, max_event_size=self._max_event_size)
@@ -138,12 +149,13 @@ class SqlSessionService(SessionService):
             return kept if earlier is None else read_event(earlier)
 
     async def close(self) -> None:
+        """Write what was handed in, close the database, end the threads. Closing again does nothing."""
         self._in_this_process()
         for worker in {self._writer, self._reader}:
             await worker.close()
 
     def _turn(self, session: Session) -> asyncio.Lock:
-        """Appends through one session object take turns, as each has to see the revision that the last one made."""
+        """Appends through one session object take turns: each has to see the revision the last one made."""
         turn = self._turns.get(id(session))
         if turn is None:
             turn = self._turns[id(session)] = asyncio.Lock()
@@ -151,7 +163,7 @@ class SqlSessionService(SessionService):
 
 
 async def _settled(future: asyncio.Future[Any]) -> asyncio.CancelledError | None:
-    """Wait until ``future`` is done, whatever happens to the task that waits; the cancel that came meanwhile."""
+    """Wait until ``future`` is done, whatever happens to the waiting task; the cancel that came meanwhile."""
     cancel = None
     while not future.done():
         try:
@@ -167,7 +179,9 @@ def _sqlite_path(url: str) -> str:
     except ArgumentError as problem:
         raise SessionError(f"not a database URL: {url!r}") from problem
     if parsed.drivername not in ("sqlite", "sqlite+pysqlite", "sqlite+aiosqlite"):
-        raise SessionError(f"sessions cannot be kept in {parsed.drivername!r} yet; use sqlite:///path/to/file.db")
+        raise SessionError(
+            f"sessions cannot be kept in {parsed.drivername!r} yet; use sqlite:///path/to/file.db"
+        )
     if parsed.query or parsed.host:
         raise SessionError("a SQLite URL is sqlite:///path/to/file.db, without a host and without options")
     return parsed.database or ":memory:"
@@ -175,6 +189,8 @@ def _sqlite_path(url: str) -> str:
 
 def _connect(path: str, busy_timeout: float, pragmas: tuple[str, ...]) -> sqlite3.Connection:
     """A connection to a database with our tables, which are made if it is empty."""
+    if sqlite3.sqlite_version_info < (3, 35):  # RETURNING came with it, in 2021
+        raise SessionError(f"SQLite {sqlite3.sqlite_version} is too old; 3.35 is needed")
     try:
         connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None)
     except sqlite3.Error as problem:
@@ -205,7 +221,7 @@ def _make_ready(connection: sqlite3.Connection, busy_timeout: float) -> None:
         connection.execute("COMMIT")
     if version > SCHEMA_VERSION:
         raise SchemaVersionError(
-            f"the database is of schema version {version}; this package knows {SCHEMA_VERSION}: update adk-stream"
+            f"schema version {version} is newer than {SCHEMA_VERSION}, which this package knows: update it"
         )
     # Migrations from older versions will go here; version 1 is the first.
 

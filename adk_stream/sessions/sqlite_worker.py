@@ -1,8 +1,8 @@
 """A thread that owns one SQLite connection and runs operations on it for any number of event loops.
 
-Operations that wait together are committed together, and each is acknowledged only after that commit: making a
-commit durable costs hundreds of microseconds, an insert ten. A savepoint around each keeps one's failure from
-the others.
+Operations that wait together are committed together, and each is acknowledged only after that commit: making
+a commit durable costs hundreds of microseconds, an insert ten. A savepoint around each keeps one's failure
+from the others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from concurrent.futures import Future as ThreadFuture
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
-from ..errors import SessionError
+from adk_stream.errors import SessionError
+
 from .operations import Operation
 
 __all__ = ["SqliteWorker"]
@@ -53,7 +54,7 @@ class SqliteWorker:
         self._closed = False
         self._thread: threading.Thread | None = None
         self._ended: ThreadFuture[None] = ThreadFuture()
-        self._ended.set_running_or_notify_cancel()  # so that a waiter that is cancelled does not cancel it for all
+        self._ended.set_running_or_notify_cancel()  # so that one waiter's cancel is not everybody's
 
     def submit(self, operation: Operation[_T]) -> asyncio.Future[_T]:
         """Run ``operation`` in a transaction; the future is done when it is committed.
@@ -101,11 +102,13 @@ class SqliteWorker:
         connection: sqlite3.Connection | None = None
         # Nothing of an operation may stay in this frame: it would keep the service alive that nobody closed.
         more = True
-        while more:
-            connection, more = self._run_next(connection)
-        if connection is not None:
-            connection.close()
-        self._ended.set_result(None)
+        try:
+            while more:
+                connection, more = self._run_next(connection)
+            if connection is not None:
+                connection.close()
+        finally:
+            self._ended.set_result(None)
 
     def _run_next(self, connection: sqlite3.Connection | None) -> tuple[sqlite3.Connection | None, bool]:
         jobs, more = self._next_jobs()
@@ -137,8 +140,8 @@ class SqliteWorker:
             connection.execute(self._begin)
             outcomes = [_run_one(connection, job) for job in jobs]
             connection.execute("COMMIT")
-        except sqlite3.Error as problem:
-            # Not one operation failed but the transaction (disk full, locked by another process for too long).
+        except BaseException as problem:
+            # Not one operation failed but the transaction: disk full, locked by another process for too long.
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             return [_Outcome(job, problem=_as_ours(problem)) for job in jobs]

@@ -1,19 +1,24 @@
 """What a store writes: an event and its changes of state as JSON text, made once, the same for every store.
 
-The text is strict JSON in camelCase, without nulls, bytes in standard base64. Text of a model may hold half of a
-surrogate pair (an emoji cut by the provider); it has no UTF-8 form, so such an event is written with ``\\u``
-escapes (RFC 8259 section 8.2 foresees this). What JSON cannot hold at all is refused before anything is written.
+The text is JSON in camelCase, fields that are None left out, bytes in standard base64. A model's text may
+hold half of a surrogate pair (an emoji that the provider cut); that has no UTF-8 form, so such an event is
+written in ASCII with escapes (RFC 8259 section 8.2 foresees it). What JSON cannot hold is refused before
+anything is written; a float of a model's that is no number becomes null.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterable, Mapping
+from math import isfinite
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
+from pydantic_core import to_jsonable_python
 
-from ..errors import PartialEventError, SessionError
+from adk_stream.errors import PartialEventError, SessionError
+
 from .event import Event
 from .session import Session
 
@@ -94,12 +99,12 @@ def prepare(session: Session, event: Event, *, max_event_size: int = MAX_EVENT_S
     state = split_state(event.actions.state_delta)
     text = _write_event(event)
     if len(text) > max_event_size:
-        raise SessionError(f"event {event.id!r} is {len(text)} characters of JSON; the limit is {max_event_size}")
+        raise SessionError(f"event {event.id!r} is too large: {len(text)} characters, over {max_event_size}")
     return Append(key, session.revision, event.id, event.timestamp, text, state), event
 
 
 def apply(session: Session, append: Append, stored: Event, given: Event) -> None:
-    """Bring the caller's ``session`` to what the store now holds; ``temp:`` state goes here and nowhere else."""
+    """Bring the caller's ``session`` to what the store now holds; only here does ``temp:`` state go."""
     session.state.update(read_state(append.state))
     session.state.update({k: v for k, v in given.actions.state_delta.items() if k.startswith(TEMP)})
     session.events.append(stored)
@@ -149,9 +154,28 @@ def read_event(text: str) -> Event:
 
 def _write_event(event: Event) -> str:
     try:
-        return _dumps(event.model_dump(mode="json", by_alias=True, exclude_none=True))
+        # Not mode="json": that writes U+FFFD for half a surrogate pair in a key, and leaves some NaN alone.
+        return _dumps(_as_json(event.model_dump(by_alias=True, exclude_none=True)))
     except (TypeError, ValueError, RecursionError) as problem:
         raise SessionError(f"event {event.id!r} has no JSON form: {problem}") from problem
+
+
+def _as_json(value: Any) -> Any:
+    kind = type(value)
+    if kind in _JSON_ATOMS:
+        return value
+    if kind is dict:
+        return {key: _as_json(item) for key, item in value.items()}
+    if kind is list or kind is tuple:
+        return [_as_json(item) for item in value]
+    if kind is float:
+        return value if isfinite(value) else None
+    if kind is bytes:
+        return base64.b64encode(value).decode()
+    return to_jsonable_python(value)  # enums, times, models, and an error for what has no JSON form
+
+
+_JSON_ATOMS = frozenset({str, int, bool, type(None)})
 
 
 def _write_value(key: str, value: Any) -> str:
@@ -163,22 +187,18 @@ def _write_value(key: str, value: Any) -> str:
 
 def _dumps(value: Any) -> str:
     text = _write_plain(value)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return _write_escaped(value)
-    return text
+    return text if _is_utf8(text) else _write_escaped(value)
 
 
-# encoders made once: json.dumps() builds a new one for each call with arguments that are not its defaults
+# Made once: json.dumps() builds a new one for each call with arguments that are not its defaults
 _write_plain = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _write_escaped = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
 
 
 def _check_name(what: str, value: str) -> None:
-    """Names are compared by the database, so they must be text it can hold: no NUL, no half surrogate pair."""
-    if not isinstance(value, str) or not value:
-        raise SessionError(f"{what} must be a string that is not empty, not {value!r}")
+    """Names are compared by the database, so it must be able to hold them: no NUL, no half surrogate pair."""
+    if not isinstance(value, str):
+        raise SessionError(f"{what} must be a string, not {value!r}")
     if "\0" in value or not _is_utf8(value):
         raise SessionError(f"{what} {value!r} holds characters that a database cannot store")
 

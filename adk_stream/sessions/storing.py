@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
 from typing import Any
 
-from ..response import LlmResponse
+from adk_stream.response import LlmResponse
+
 from .event import Event, new_id
 from .service import SessionService
 from .session import Session
@@ -23,7 +24,7 @@ async def store_events(
     """Yield every response as an event, the non-partial ones after they were appended to ``session``.
 
     Partial events bear the id of the non-partial one that follows them. When the consumer leaves, or an error
-    comes out of ``responses``, what had come is stored already, and ``responses`` is closed before this returns.
+    comes out of ``responses``, what had come is stored already, and ``responses`` is closed before this ends.
     A plain ``break`` leaves closing to the garbage collector: use ``contextlib.aclosing``.
 
     Args:
