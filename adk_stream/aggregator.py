@@ -28,6 +28,8 @@ from adk_stream.parts import (
     StreamFault,
     StreamLimits,
     TextSlot,
+    WholeSlot,
+    audio_of,
     part_delta,
 )
 from adk_stream.providers.gemini import GeminiReader, is_empty
@@ -114,6 +116,7 @@ class StreamingResponseAggregator:
         if not isinstance(candidate_index, int) or candidate_index < 0:
             raise ValueError(f"candidate_index is an index from 0, not {candidate_index!r}")
         self._state = _State.fresh(flush, candidate_index, audio, limits or StreamLimits())
+        self._shell: _Shell | None = None
 
     def process_response(self, chunk: Any) -> Iterator[LlmResponse]:
         """Take a chunk in, and give the responses it leads to.
@@ -214,14 +217,11 @@ class StreamingResponseAggregator:
 
     def _partial(self, parts: list[types.Part]) -> LlmResponse:
         state = self._state
-        response, content = _templates()
-        return response.clone(
-            {
-                "content": content.clone({"parts": parts, "role": state.candidate.role or "model"}),
-                "model_version": state.model_version,
-                "response_id": state.response_id,
-            }
-        )
+        key = (state.candidate.role, state.model_version, state.response_id)
+        shell = self._shell
+        if shell is None or shell.key != key:
+            shell = self._shell = _Shell(*key)
+        return shell.response.with_value("content", shell.content.with_value("parts", parts))
 
     # ------------------------------------------------------------- flush="boundary"
 
@@ -336,15 +336,25 @@ class StreamingResponseAggregator:
 # ----------------------------------------------------------------- what is shown
 
 
-@cache
-def _templates() -> tuple[Template[LlmResponse], Template[types.Content]]:
-    from google.genai import types
+class _Shell:
+    """A partial response of this stream without its parts."""
 
-    from adk_stream.response import LlmResponse, Template
+    def __init__(self, role: str | None, model_version: str | None, response_id: str | None) -> None:
+        from google.genai import types
 
-    content = types.Content(parts=[], role="model")
-    response = LlmResponse(content=content, partial=True, status="in_progress", model_version=None, response_id=None)
-    return Template(response), Template(content)
+        from adk_stream.response import LlmResponse, Template
+
+        self.key = (role, model_version, response_id)
+        self.content = Template(types.Content(parts=[], role=role or "model"))
+        self.response = Template(
+            LlmResponse(
+                content=types.Content(),
+                partial=True,
+                status="in_progress",
+                model_version=model_version,
+                response_id=response_id,
+            )
+        )
 
 
 @cache
@@ -356,18 +366,47 @@ def _part_templates() -> tuple[Template[types.Part], Template[types.Part]]:
     return Template(types.Part(text="")), Template(types.Part(text="", thought=True))
 
 
+@cache
+def _call_templates() -> tuple[Template[types.Part], Template[types.Part], Template[types.FunctionCall]]:
+    """A part with a call, one with metadata too, and the call of a fragment."""
+    from google.genai import types
+
+    from adk_stream.response import Template
+
+    call = types.FunctionCall(id=None, name=None, will_continue=True)
+    part = types.Part(function_call=call)
+    return Template(part), Template(types.Part(function_call=call, part_metadata={})), Template(call)
+
+
+@cache
+def _fragment_template() -> Template[types.PartialArg]:
+    from google.genai import types
+
+    from adk_stream.response import Template
+
+    return Template(types.PartialArg(json_path="", string_value=""))
+
+
 def _shown(streamed: StreamedPart, slot: Slot | None) -> types.Part | None:
     """The part of a partial response that shows this streamed part; None when there is nothing to see."""
     if type(slot) is TextSlot:
-        delta = part_delta(streamed.part)
+        delta = streamed.part if type(streamed.part) is PartDelta else part_delta(streamed.part)
         if delta.thought_signature or delta.part_metadata:
             return _single(slot, delta)
-        return _part_templates()[delta.thought].clone({"text": delta.text}) if delta.text else None
+        return _part_templates()[delta.thought].with_value("text", delta.text) if delta.text else None
     if type(slot) is CallSlot and not slot.complete:
         return _shown_call(streamed, slot)
     if type(slot) is AudioSlot:
         return _single(AudioSlot(slot.mime_type), part_delta(streamed.part))
-    return None if slot is None else slot.build()
+    if slot is None:
+        return _unstamped(streamed)
+    return slot.build()
+
+
+def _unstamped(streamed: StreamedPart) -> types.Part | None:
+    """A preview: shown, and never part of the result."""
+    delta = part_delta(streamed.part)
+    return WholeSlot(delta.whole, delta.provider).build() if streamed.partial and delta.whole is not None else None
 
 
 def _single(slot: TextSlot | AudioSlot, delta: PartDelta) -> types.Part:
@@ -385,21 +424,27 @@ def _single(slot: TextSlot | AudioSlot, delta: PartDelta) -> types.Part:
 
 def _shown_call(streamed: StreamedPart, slot: CallSlot) -> types.Part:
     """A fragment of a call: JSON text in ``part_metadata["arguments_delta"]``, or Gemini's ``partial_args``."""
+    bare, with_metadata, call_template = _call_templates()
+    delta = part_delta(streamed.part).function_call
+    shown = call_template.clone({"id": slot.id, "name": slot.name})
+    if delta is not None and delta.partial_args:
+        fragments = map(_shown_fragment, delta.partial_args)
+        shown.partial_args = [fragment for fragment in fragments if fragment is not None]
+    if streamed.arguments_delta is None:
+        return bare.with_value("function_call", shown)
+    metadata = {"arguments_delta": streamed.arguments_delta}
+    return with_metadata.clone({"function_call": shown, "part_metadata": metadata})
+
+
+def _shown_fragment(raw: dict[str, Any]) -> types.PartialArg | None:
+    path, text = raw.get("jsonPath"), raw.get("stringValue")
+    if len(raw) == 2 and type(path) is str and type(text) is str:
+        return _fragment_template().clone({"json_path": path, "string_value": text})
     from google.genai import types
 
     from adk_stream.response import read_lenient
 
-    call = part_delta(streamed.part).function_call
-    fragments = [read_lenient(types.PartialArg, raw)[0] for raw in (call.partial_args if call else None) or ()]
-    shown = types.FunctionCall(
-        id=slot.id,
-        name=slot.name,
-        partial_args=[fragment for fragment in fragments if fragment is not None] or None,
-        will_continue=True,
-    )
-    if streamed.arguments_delta is None:
-        return types.Part(function_call=shown)
-    return types.Part(function_call=shown, part_metadata={"arguments_delta": streamed.arguments_delta})
+    return read_lenient(types.PartialArg, raw)[0]
 
 
 def _is_run(part: types.Part) -> bool:
@@ -412,7 +457,9 @@ def _is_run(part: types.Part) -> bool:
 
 
 def _is_audio(streamed: StreamedPart) -> bool:
-    return streamed.partial and type(streamed.part) is PartDelta and streamed.part.whole is not None
+    if not streamed.partial or type(streamed.part) is not PartDelta or streamed.part.whole is None:
+        return False
+    return audio_of(streamed.part.whole) is not None
 
 
 def _holds_text(assembler: PartAssembler) -> bool:
@@ -475,7 +522,8 @@ def _metadata_fields(state: _State) -> dict[str, Any]:
     beside: dict[str, Any] = {"provider": state.provider} if state.provider else {}
     if state.usage:
         fields["usage_metadata"], _ = read_lenient(types.GenerateContentResponseUsageMetadata, state.usage)
-        beside["usage"] = state.usage
+        if "usage" not in state.provider_metadata:
+            beside["usage"] = state.usage
     for name, value in state.candidate.metadata.items():
         if name not in _METADATA_MODELS:
             fields[name] = value

@@ -105,13 +105,18 @@ def _within(index: Any, items: list[Any]) -> bool:
 
 
 def _merge_logprobs(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Tokens in order; each message speaks of its own tokens only, so equal entries are no repeats."""
-    merged = merge_snapshot(old, new)
-    for key in ("chosenCandidates", "topCandidates"):
-        if old.get(key) or new.get(key):
-            merged[key] = [*(old.get(key) or ()), *(new.get(key) or ())]
+    """Tokens in order; each message speaks of its own tokens only, so equal entries are no repeats.
+
+    The lists are the aggregator's own and grow in place: a message brings a few tokens, and there are many.
+    """
+    merged = merge_snapshot(old, {key: value for key, value in new.items() if key not in _TOKEN_LISTS})
+    for key in _TOKEN_LISTS:
+        if new.get(key):
+            merged.setdefault(key, []).extend(new[key])
     return merged
 
+
+_TOKEN_LISTS = ("chosenCandidates", "topCandidates")
 
 _merge_queries = _merge_lists("webSearchQueries", "imageSearchQueries", "retrievalQueries", "sourceFlaggingUris")
 

@@ -31,6 +31,7 @@ __all__ = [
     "StreamFault",
     "StreamLimits",
     "StreamedPart",
+    "audio_of",
     "part_delta",
 ]
 
@@ -296,7 +297,8 @@ class CallSlot(msgspec.Struct, tag="call"):
             return (args, None, None) if self.complete and args is not None else (None, self.paths.text(), problem)
         raw = self.text.join()
         if self.metadata and self.metadata.get("custom_tool"):
-            return {"input": raw}, None, None
+            # free text has no end of its own: only a call that was closed has all of it
+            return ({"input": raw}, None, None) if self.complete else (None, raw, None)
         if not self.complete and not raw.strip():
             return None, raw, None
         args = parse_arguments(raw)
@@ -331,7 +333,10 @@ def _fresh(value: Any) -> Any:
 
 
 class WholeSlot(msgspec.Struct, tag="whole"):
-    """A part of any other kind, complete as it came: in wire form, or google-genai's object."""
+    """A part of any other kind as it came: in wire form, or google-genai's object.
+
+    Until it is complete it is how the part stands so far, and what comes next at its index replaces it.
+    """
 
     part: Any
     provider: str | None = None
@@ -344,7 +349,7 @@ class WholeSlot(msgspec.Struct, tag="whole"):
 
         if not isinstance(self.part, dict):
             return self.part.model_copy(deep=True)  # type: ignore[no-any-return]
-        part, leftover = read_lenient(types.Part, self.part)
+        part, leftover = read_lenient(types.Part, _fresh(self.part))
         part = part or types.Part()
         if leftover is not None:
             part.part_metadata = {**(part.part_metadata or {}), self.provider or "provider": _fresh(leftover)}
@@ -427,11 +432,12 @@ class PartAssembler(msgspec.Struct):
             return self._add_call(group, index, slot, streamed, delta)
         if delta.whole is None:
             return self._replace_text(group, index, delta, streamed.partial)
-        audio = _audio(delta.whole) if streamed.partial else None
+        audio = audio_of(delta.whole) if streamed.partial else None
         if audio is None:
-            group.newest_complete = max(group.newest_complete, index)
+            if not streamed.partial:
+                group.newest_complete = max(group.newest_complete, index)
             self._grow(_weight(delta.whole))
-            whole = group.slots[index] = self._new(WholeSlot(delta.whole, delta.provider))
+            whole = group.slots[index] = self._new(WholeSlot(delta.whole, delta.provider, not streamed.partial))
             return whole
         mime_type, data = audio
         if type(slot) is not AudioSlot or slot.mime_type != mime_type:
@@ -479,13 +485,13 @@ class PartAssembler(msgspec.Struct):
     def drain(self) -> list[types.Part]:
         """Build and let go the longest run of parts from the front that waits for nothing.
 
-        An open call holds back what stands after it: parts given out stay in order.
+        An open call or tool holds back what stands after it: parts given out stay in order.
         """
         parts: list[types.Part] = []
         while self.groups:
             group = self.groups[0]
             for index, slot in group.ordered():
-                if type(slot) is CallSlot and not slot.complete:
+                if _is_open(slot):
                     return parts
                 del group.slots[index]
                 parts += self._built(slot)
@@ -511,7 +517,7 @@ class PartAssembler(msgspec.Struct):
         """Is there anything that ``drain`` would give?"""
         for group in self.groups:
             for _, slot in group.ordered():
-                return not (type(slot) is CallSlot and not slot.complete)
+                return not _is_open(slot)
         return False
 
     def _group(self, response_id: str | None) -> Group:
@@ -551,7 +557,12 @@ class PartAssembler(msgspec.Struct):
         return f"{MADE_ID_PREFIX}{self.seed}{self.made:04x}"
 
 
-def _audio(whole: Any) -> tuple[str, bytes] | None:
+def _is_open(slot: Slot) -> bool:
+    """Does more come of it that no text run could go on with: an unfinished call or tool?"""
+    return type(slot) in (CallSlot, WholeSlot) and not slot.complete
+
+
+def audio_of(whole: Any) -> tuple[str, bytes] | None:
     """(mime type, bytes) of inline audio, None for anything else."""
     blob = whole.get("inlineData") if isinstance(whole, dict) else whole.inline_data
     if blob is None:

@@ -185,10 +185,6 @@ class GeminiReader(Snapshotted):
 
     def _read_candidate(self, chunk: StreamChunk, candidate: Mapping[str, Any]) -> None:
         chunk.candidate_index = candidate.get("index") or 0
-        if not candidate.keys() <= _CANDIDATE_KEYS:
-            extras = {k: v for k, v in candidate.items() if k not in _CANDIDATE_KEYS and v is not None}
-            if extras:
-                chunk.provider_metadata = {_PROVIDER: {**(chunk.provider_metadata or {}).get(_PROVIDER, {}), **extras}}
         content = candidate.get("content")
         parts = content.get("parts") if content else None
         if content:
@@ -207,6 +203,10 @@ class GeminiReader(Snapshotted):
         return [placed for delta in deltas if (placed := candidate.place(delta)) is not None]
 
     def _read_end(self, chunk: StreamChunk, candidate: Mapping[str, Any]) -> None:
+        extras = {k: v for k, v in candidate.items() if k not in _CANDIDATE_KEYS and v is not None}
+        if extras:
+            told = (chunk.provider_metadata or {}).get(_PROVIDER, {})
+            chunk.provider_metadata = {_PROVIDER: {**told, **extras}}
         reason = candidate.get("finishReason")
         if reason not in _NO_REASON:
             _finish(chunk, reason, candidate.get("finishMessage"))
@@ -239,11 +239,7 @@ class GeminiReader(Snapshotted):
             chunk.role = content.role
         rest = candidate.model_fields_set - _PLAIN_KEYS
         if rest:
-            wire = as_wire(candidate.model_copy(update={"content": None}))
-            self._read_end(chunk, wire)
-            extras = {key: value for key, value in wire.items() if key not in _CANDIDATE_KEYS}
-            if extras:
-                chunk.provider_metadata = {_PROVIDER: extras}
+            self._read_end(chunk, as_wire(candidate.model_copy(update={"content": None})))
         if content is not None and content.parts:
             chunk.parts = self._place(chunk.candidate_index, map(part_delta, content.parts))
         elif content is not None or chunk.terminal:

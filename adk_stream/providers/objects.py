@@ -20,8 +20,14 @@ def as_event(value: Any) -> Any:
     fields_set = getattr(value, "model_fields_set", None)
     if fields_set is None:
         return value
-    event = {name: as_event(item) for name, item in value.__dict__.items() if name in fields_set}
+    set_fields = {name: item for name, item in value.__dict__.items() if name in fields_set}
+    event = {_wire_name(value, name): as_event(item) for name, item in set_fields.items()}
     extra = getattr(value, "model_extra", None)
     if extra:
         event.update((name, as_event(item)) for name, item in extra.items())
     return event
+
+
+def _wire_name(value: Any, name: str) -> str:
+    """Fields whose name is a Python keyword (``from_``) go by their alias on the wire."""
+    return type(value).model_fields[name].alias or name if name.endswith("_") else name
