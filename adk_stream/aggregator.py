@@ -8,7 +8,16 @@ disjoint, in order, and together hold the stream exactly once.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Generator, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
@@ -40,7 +49,7 @@ if TYPE_CHECKING:
 
     from adk_stream.response import LlmResponse, Template
 
-__all__ = ["AsyncAggregation", "Aggregation", "StreamingResponseAggregator", "aggregate", "aggregate_async"]
+__all__ = ["Aggregation", "AsyncAggregation", "StreamingResponseAggregator", "aggregate", "aggregate_async"]
 
 Flush = Literal["boundary", "close"]
 Audio = Literal["join", "drop"]
@@ -153,7 +162,9 @@ class StreamingResponseAggregator:
         """``process_response`` of a StreamChunk, as a list."""
         state = self._state
         state.seen = True
-        if chunk.response_id:
+        if chunk.response_id and chunk.response_id != state.response_id:
+            if state.response_id is not None and chunk.parts:
+                state.candidate.terminal = False  # another response begins, and has an end of its own
             state.response_id = chunk.response_id
         if chunk.model_version:
             state.model_version = chunk.model_version
@@ -298,6 +309,15 @@ class StreamingResponseAggregator:
         fields.update(_metadata_fields(state))
         return self._build(parts, fields, state)
 
+    def close_early(self, rest: Iterable[StreamChunk], error: BaseException) -> LlmResponse | None:
+        """``close(error)``, with what the reader still held taken in first; everything comes in the one final."""
+        self._state.flush, flush = "close", self._state.flush
+        for chunk in rest:
+            self.take(chunk)
+        final = self.close(error)
+        self._state.flush = flush
+        return final
+
     def _note_refusal(self, parts: list[types.Part]) -> None:
         if any(map(_is_refusal, parts)):
             self._state.candidate.refused = True
@@ -411,7 +431,7 @@ def _unstamped(streamed: StreamedPart) -> types.Part | None:
 
 def _single(slot: TextSlot | AudioSlot, delta: PartDelta) -> types.Part:
     """The delta alone, as a part of its own."""
-    if type(slot) is TextSlot:
+    if isinstance(slot, TextSlot):
         alone = TextSlot(delta.thought)
         alone.append(delta)
         return alone.build()
@@ -475,7 +495,8 @@ def _is_refusal(part: types.Part) -> bool:
 
 def _end_fields(candidate: _Candidate, fault: StreamFault | None, refused: bool) -> dict[str, Any]:
     """Status, finish reason and error of a final: judged by the terminal sign alone, a refusal aside."""
-    native = {"native_finish_reason": candidate.native_finish_reason}
+    native_word = candidate.native_finish_reason
+    native = {"native_finish_reason": native_word}
     if fault is not None:
         return native | {"status": fault.status, "error_code": fault.code, "error_message": fault.message}
     if not candidate.terminal:
@@ -489,7 +510,8 @@ def _end_fields(candidate: _Candidate, fault: StreamFault | None, refused: bool)
     return native | {
         "status": "incomplete",
         "finish_reason": _finish_reason(reason),
-        "error_code": candidate.finish_code or (reason if reason != "OTHER" else candidate.native_finish_reason or reason),
+        "error_code": candidate.finish_code
+        or (reason if reason != "OTHER" else candidate.native_finish_reason or reason),
         "error_message": candidate.finish_message,
     }
 
@@ -567,23 +589,26 @@ class Aggregation(Iterator["LlmResponse"]):
         self.final: LlmResponse | None = None
         self._line = line
         self._aggregator = aggregator
-        self._responses = self._run(_pieces(stream))
+        self._stream = stream
+        self._responses = self._run(stream)
+        self._started = False
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> LlmResponse:
+        self._started = True
         return next(self._responses)
 
     def close(self) -> None:
         """Leave the stream: its source is closed, and ``final`` holds what had come."""
-        started = self._responses.gi_frame is None or self._responses.gi_frame.f_lasti > 0
         self._responses.close()
-        if not started:
-            self.final = self._aggregator.close(GeneratorExit())
+        if not self._started:
+            _close(self._stream)
 
-    def _run(self, pieces: Iterator[Any]) -> Generator[LlmResponse, None, None]:
+    def _run(self, stream: Any) -> Generator[LlmResponse, None, None]:
         take, line = self._aggregator.take, self._line
+        pieces = _pieces(stream)
         try:
             try:
                 for piece in pieces:
@@ -605,17 +630,17 @@ class Aggregation(Iterator["LlmResponse"]):
             self._leave(problem)
             raise
         finally:
-            close = getattr(pieces, "close", None)
-            if close is not None:
-                close()
+            _close(pieces)
+            if pieces is not stream:
+                _close(stream)
 
     def _end(self, problem: BaseException | None = None) -> list[LlmResponse]:
-        self.final = self._aggregator.close(problem)
+        self.final = _final(self._line, self._aggregator, problem)
         return [] if self.final is None else [self.final]
 
     def _leave(self, problem: BaseException) -> None:
         if self.final is None:
-            self.final = self._aggregator.close(problem)
+            self.final = _final(self._line, self._aggregator, problem)
 
 
 class AsyncAggregation(AsyncIterator["LlmResponse"]):
@@ -629,6 +654,7 @@ class AsyncAggregation(AsyncIterator["LlmResponse"]):
         self.final: LlmResponse | None = None
         self._line = line
         self._aggregator = aggregator
+        self._stream = stream
         self._responses = self._run(stream)
         self._started = False
 
@@ -643,13 +669,14 @@ class AsyncAggregation(AsyncIterator["LlmResponse"]):
         """Leave the stream: its source is closed, and ``final`` holds what had come."""
         await self._responses.aclose()
         if not self._started:
-            self.final = self._aggregator.close(GeneratorExit())
+            await _aclose(self._stream)
 
     async def _run(self, stream: Any) -> AsyncGenerator[LlmResponse, None]:
         take, line = self._aggregator.take, self._line
+        pieces = _async_pieces(stream)
         try:
             try:
-                async for piece in _async_pieces(stream):
+                async for piece in pieces:
                     for chunks in line.feed(piece):
                         self._aggregator.speaks(line.provider)
                         for chunk in chunks:
@@ -671,14 +698,20 @@ class AsyncAggregation(AsyncIterator["LlmResponse"]):
                 yield response
         except BaseException as problem:
             if self.final is None:
-                self.final = self._aggregator.close(problem)
+                self.final = _final(self._line, self._aggregator, problem)
             raise
         finally:
-            await _aclose(stream)
+            await _aclose(pieces)
+            if pieces is not stream:
+                await _aclose(stream)
 
     def _end(self, problem: BaseException | None = None) -> list[LlmResponse]:
-        self.final = self._aggregator.close(problem)
+        self.final = _final(self._line, self._aggregator, problem)
         return [] if self.final is None else [self.final]
+
+
+def _final(line: Line, aggregator: StreamingResponseAggregator, problem: BaseException | None) -> LlmResponse | None:
+    return aggregator.close() if problem is None else aggregator.close_early(line.rest(), problem)
 
 
 def aggregate(
@@ -752,16 +785,24 @@ def _pieces(stream: Any) -> Iterator[Any]:
     return iter(stream)
 
 
-async def _async_pieces(stream: Any) -> AsyncIterator[Any]:
-    if isinstance(stream, AsyncIterable):
-        async for piece in stream:
-            yield piece
-    else:
-        for piece in _pieces(stream):
-            yield piece
+def _async_pieces(stream: Any) -> AsyncIterator[Any]:
+    return aiter(stream) if isinstance(stream, AsyncIterable) else _in_turn(_pieces(stream))
 
 
-async def _aclose(stream: Any) -> None:
-    close = getattr(stream, "aclose", None)
+async def _in_turn(pieces: Iterator[Any]) -> AsyncGenerator[Any, None]:
+    for piece in pieces:
+        yield piece
+
+
+def _close(source: Any) -> None:
+    close = getattr(source, "close", None)
     if close is not None:
-        await close()
+        close()
+
+
+async def _aclose(source: Any) -> None:
+    """Close an async iterator, or a client's stream, whose method may be called either way and be sync or not."""
+    close = getattr(source, "aclose", None) or getattr(source, "close", None)
+    closed = close() if close is not None else None
+    if isinstance(closed, Awaitable):
+        await closed

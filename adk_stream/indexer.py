@@ -94,5 +94,3 @@ class StreamingPartIndexer(msgspec.Struct):
     def end_run(self) -> None:
         """Let the next delta start a new index."""
         self.run = None
-
-

@@ -11,7 +11,7 @@ All state is made of msgspec structs: cheap in the hot path, and a snapshot need
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -279,7 +279,9 @@ class CallSlot(msgspec.Struct, tag="call"):
         streamed = call.partial_args is not None or call.will_continue is not None
         if self.complete and delta.thought_signature:
             self.signature = None  # the call is sent again, and signed anew
-        self.append(delta if streamed else msgspec.structs.replace(delta, function_call=CallDelta(call.id, call.name)), None)
+        self.append(
+            delta if streamed else msgspec.structs.replace(delta, function_call=CallDelta(call.id, call.name)), None
+        )
         if streamed:
             self.paths = self.paths or PathArguments()
         elif call.args is not None:
@@ -370,6 +372,7 @@ class AudioSlot(msgspec.Struct, tag="audio"):
 
 
 Slot = TextSlot | CallSlot | WholeSlot | AudioSlot
+_Slot = TypeVar("_Slot", bound=Slot)
 
 
 class Group(msgspec.Struct):
@@ -415,7 +418,7 @@ class PartAssembler(msgspec.Struct):
         group = self._group(response_id)
         slot = group.slots.get(index)
         if delta.text is not None and delta.function_call is None and streamed.partial:
-            if type(slot) is not TextSlot or slot.complete or slot.thought is not delta.thought:
+            if not isinstance(slot, TextSlot) or slot.complete or slot.thought is not delta.thought:
                 group = self._group_that_takes_text(group, index, slot)
                 slot = group.slots[index] = self._new(TextSlot(delta.thought))
             elif index < group.newest_complete and group.response_id is None:
@@ -440,7 +443,7 @@ class PartAssembler(msgspec.Struct):
             whole = group.slots[index] = self._new(WholeSlot(delta.whole, delta.provider, not streamed.partial))
             return whole
         mime_type, data = audio
-        if type(slot) is not AudioSlot or slot.mime_type != mime_type:
+        if not isinstance(slot, AudioSlot) or slot.mime_type != mime_type:
             slot = self._new(AudioSlot(mime_type))
             if self.keep_audio:
                 group.slots[index] = slot
@@ -452,7 +455,7 @@ class PartAssembler(msgspec.Struct):
     def _replace_text(self, group: Group, index: int, delta: PartDelta, partial: bool) -> Slot:
         """A complete text or thought, or a part that is nothing but a signature."""
         old = group.slots.get(index)
-        if partial and type(old) is TextSlot and not old.complete and old.thought is delta.thought:
+        if partial and isinstance(old, TextSlot) and not old.complete and old.thought is delta.thought:
             old.append(delta)
             return old
         slot = TextSlot(delta.thought)
@@ -467,7 +470,7 @@ class PartAssembler(msgspec.Struct):
     def _add_call(
         self, group: Group, index: int, slot: Slot | None, streamed: StreamedPart, delta: PartDelta
     ) -> CallSlot:
-        if type(slot) is not CallSlot:
+        if not isinstance(slot, CallSlot):
             if slot is not None and group.response_id is None:
                 group = self._open(None)
             slot = group.slots[index] = self._new(CallSlot())
@@ -506,9 +509,9 @@ class PartAssembler(msgspec.Struct):
         return [part for group in groups for _, slot in group.ordered() for part in self._built(slot)]
 
     def _built(self, slot: Slot) -> list[types.Part]:
-        if type(slot) is TextSlot and slot.holds_nothing and not slot.complete:
+        if isinstance(slot, TextSlot) and slot.holds_nothing and not slot.complete:
             return []
-        if type(slot) is CallSlot and slot.id is None:
+        if isinstance(slot, CallSlot) and slot.id is None:
             slot.id = self._make_id()
         return [slot.build()]
 
@@ -541,7 +544,7 @@ class PartAssembler(msgspec.Struct):
         going_back = index < group.newest_complete
         return self._open(None) if group.response_id is None and (slot is not None or going_back) else group
 
-    def _new(self, slot: Any) -> Any:
+    def _new(self, slot: _Slot) -> _Slot:
         self.count += 1
         if self.count > self.limits.max_parts:
             raise StreamLimitError(f"more than {self.limits.max_parts} parts in one response")

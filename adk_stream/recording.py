@@ -340,7 +340,7 @@ def _piece(line: Mapping[str, Any], name: str, number: int) -> Piece:
 
 _SECRETS = (
     re.compile(r"(?<=[?&;])(?P<keep>(?:api[-_]?key|key|access_token|token)=)[^&;\s\"']+", re.IGNORECASE),
-    re.compile(r"(?P<keep>\b(?:Bearer|Basic)\s+)[\w.~+/=-]+", re.IGNORECASE),
+    re.compile(r"(?P<keep>\bBearer\s+)[\w.~+/=-]{6,}", re.IGNORECASE),
     re.compile(r"(?P<keep>\bsk-)[\w-]{8,}"),
     re.compile(r"(?P<keep>\bAIza)[\w-]{16,}"),
 )

@@ -228,7 +228,7 @@ class Template(Generic[_Model]):
         return self._made(values)
 
     def _made(self, values: dict[str, Any]) -> _Model:
-        model = _new(self._cls)
+        model: _Model = _new(self._cls)
         _set_values(model, values)
         _set_fields_set(model, self._fields_set.copy())
         _set_extra(model, None)
@@ -257,11 +257,11 @@ def read_lenient(cls: type[_Model], raw: Any) -> tuple[_Model | None, Any]:
         try:
             return cls.model_validate(known), leftover or None
         except ValidationError as problem:
-            bad = {error["loc"][0] for error in problem.errors() if error["loc"]} & known.keys()
+            bad = {str(error["loc"][0]) for error in problem.errors() if error["loc"]} & known.keys()
             if not bad:
                 return None, raw
             for name in bad:
-                leftover[str(name)] = raw[name]
+                leftover[name] = raw[name]
                 del known[name]
 
 

@@ -157,7 +157,7 @@ class GeminiReader(Snapshotted):
 
     def read(self, event: Any, name: str | None = None) -> Sequence[StreamChunk]:
         """The chunks of one GenerateContentResponse in wire form, one for each candidate (or one for none)."""
-        if "error" in event and event["error"]:
+        if event.get("error"):
             return (_fault(event["error"]),)
         first = StreamChunk(response_id=event.get("responseId"), model_version=event.get("modelVersion"))
         usage = event.get("usageMetadata")
@@ -368,7 +368,9 @@ def _named_rating(rating: Any) -> Any:
     if not isinstance(rating, dict):
         return rating
     tables = {"category": _CATEGORIES, "probability": _PROBABILITIES}
-    return {key: tables.get(key, {}).get(value, value) if isinstance(value, int) else value for key, value in rating.items()}
+    return {
+        key: tables.get(key, {}).get(value, value) if isinstance(value, int) else value for key, value in rating.items()
+    }
 
 
 def to_native(responses: Sequence[LlmResponse]) -> dict[str, Any]:

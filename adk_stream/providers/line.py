@@ -48,6 +48,7 @@ class Line:
             raise ValueError(f"on_malformed is 'raise' or 'skip', not {on_malformed!r}")
         self.provider: str | None = None if provider == "auto" else provider
         self.event_count = 0
+        self._closed = False
         self._options = dict(reader_options or {})
         self._skip = on_malformed == "skip"
         self._limits = limits or StreamLimits()
@@ -88,8 +89,14 @@ class Line:
                 event = self._undetected[0][0]
                 raise UnknownLineError("no event tells the provider", event_number=1, excerpt=str(event))
             yield from self._detected("gemini")
-        if self._reader is not None:
-            yield self._reader.close()
+        yield self.rest()
+
+    def rest(self) -> Sequence[StreamChunk]:
+        """What the reader still holds, once; also after an error, when the stream goes no further."""
+        if self._reader is None or self._closed:
+            return ()
+        self._closed = True
+        return self._reader.close()
 
     def _feed_bytes(self, piece: bytes) -> Iterator[Sequence[StreamChunk]]:
         try:
@@ -167,9 +174,7 @@ class Line:
                 raise self._malformed(f"an object of unknown shape ({problem})", repr(event)) from problem
 
     def _malformed(self, reason: str, excerpt: bytes | str) -> MalformedStreamError:
-        return MalformedStreamError(
-            reason, provider=self.provider, event_number=self.event_count, excerpt=excerpt
-        )
+        return MalformedStreamError(reason, provider=self.provider, event_number=self.event_count, excerpt=excerpt)
 
     def snapshot(self) -> bytes:
         """The state of decoder and reader, to be gone on with in another process."""

@@ -1,7 +1,7 @@
 """Which item of a Responses stream an event speaks of.
 
-By its ``output_index``, never by id alone: ids may change from event to event. Where a server leaves the index
-out, gives one index to several items, or the beginning of an item was missed, ids, kinds and order must do.
+By its ``output_index``, never by id alone: ids may change from event to event. Where a server leaves the
+index out, gives one index to several items, or the beginning of an item was missed, ids, kinds and order do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Responses line: each kind of event by small lists of events, its laws by hypothesis, recordings at the end."""
+"""The Responses line: each kind of event by small lists, its laws by hypothesis, recordings at the end."""
 
 from __future__ import annotations
 
@@ -398,6 +398,37 @@ def test_output_index_always_zero():
     assert shape(final(events)) == shape(final(stream(*items)))
 
 
+def test_output_index_always_zero_and_an_empty_payload():
+    items = [
+        message(text("one")),
+        message(text("two"), id="msg2"),
+        function("{}"),
+        function("{}", id="x", call_id="c2"),
+    ]
+    events = [each for item in items for each in streamed(item, 0)]
+    assert shape(final([created(), *events, ended()])) == shape(final(stream(*items)))
+
+
+def test_ids_that_change_and_an_index_that_starts_anywhere():
+    items = [message(text("one")), message(text("two"))]
+    events = [each for n, item in enumerate(items) for each in streamed(item, n + 1)]
+    for n, each in enumerate(events):
+        if "item" in each:
+            each["item"] = {**each["item"], "id": f"id{n}"}
+    kept = [each for each in events if not each["type"].endswith("item.done")]
+    output = [{**item, "id": f"end{n}"} for n, item in enumerate(items)]
+    response = final([created(), *kept, ended(output)])
+    assert shape(response) == [("text", "one", None), ("text", "two", None)]
+    assert [item["id"] for item in to_native(response, LINE)] == ["end0", "end1"]
+
+
+def test_a_tool_that_is_still_open_holds_back_what_stands_behind_it():
+    tool = {"type": "web_search_call", "id": "ws", "status": "completed"}
+    begun_tool, done_tool = streamed(tool, 0)
+    events = [created(), begun_tool, *streamed(function("{}"), 1), done_tool, ended()]
+    assert shape(run(events, "boundary")) == shape(run(events))
+
+
 def test_interleaved_calls():
     one, two = streamed(function('{"a":1}'), 0), streamed(function('{"b":2}', id="x", call_id="call_2"), 1)
     mixed = [each for pair in zip(one, two, strict=True) for each in pair]
@@ -426,6 +457,12 @@ def test_an_error_counts_whatever_its_number():
         assert (response.status, response.error_code) == ("failed", "c")
 
 
+def test_a_server_that_does_not_count_and_repeats_nothing():
+    deltas = [event("output_text.delta", output_index=0, content_index=0, delta=each) for each in "abc"]
+    events = [{**each, "sequence_number": 0} for each in [created(), *deltas, ended()]]
+    assert final(events).text == "abc"
+
+
 def test_gaps_are_told():
     events = stream(message(text("Hello world")))
     response = final(events[:4] + events[6:])
@@ -440,6 +477,18 @@ def test_a_resumed_stream_without_its_beginning(at: int):
     response = final(events[at:])
     assert response.status == "completed"
     assert shape(response) == [("text", "Hello world", None), ("call", "call_1", "f", {"a": 1}, False)]
+
+
+def test_a_resumed_text_is_made_whole_by_the_payload_alone():
+    delta = event("output_text.delta", output_index=0, content_index=0, delta="lo world")
+    response = final(numbered([delta, ended([message(text("Hello world"))])], start=9))
+    assert shape(response) == [("text", "Hello world", None)]
+
+
+def test_a_text_with_a_gap_is_made_whole_by_the_payload_alone():
+    deltas = [event("output_text.delta", output_index=0, content_index=0, delta=each) for each in "abcd"]
+    events = numbered([created(), *deltas, ended([message(text("abcd"))])])
+    assert final(events[:2] + events[3:]).text == "abcd"
 
 
 def test_a_second_response_in_one_stream_is_a_new_group():
@@ -608,6 +657,26 @@ def test_a_hosted_tool_that_was_cut_holds_what_had_come():
         event("shell_call_command.delta", output_index=0, command_index=1, delta="pwd"),
     ]
     assert shape(final(shell))[0][1]["action"]["commands"] == ["ls", "pwd"]
+
+
+@pytest.mark.parametrize(
+    "end", [ended(word="failed"), {"type": "error", "code": "c"}, ended(word="cancelled")]
+)
+def test_a_hosted_tool_that_failed_holds_what_had_come(end: dict[str, Any]):
+    events = [
+        event("output_item.added", output_index=0, item={"type": "mcp_call", "id": "mc", "arguments": ""}),
+        event("mcp_call_arguments.delta", output_index=0, item_id="mc", delta='{"a"'),
+        end,
+    ]
+    assert shape(final(events))[0][1]["arguments"] == '{"a"'
+
+
+def test_status_goes_back_as_it_ended():
+    items = [message(text("a")), {**message(text("b")), "status": "incomplete", "id": "m2"}]
+    responses = run(stream(*items))
+    assert [item["status"] for item in to_native(responses, LINE)] == ["completed", "incomplete"]
+    cut = final(stream(function('{"a":1}'))[:4])
+    assert to_native(cut, LINE)[0]["status"] == "incomplete"
 
 
 def test_contents_of_tomorrow_and_unknown_fields_go_back():

@@ -116,7 +116,7 @@ def test_malformed():
 def test_it_needs_no_google_genai():
     code = (
         "import sys; from adk_stream.providers.openai_responses_state import ResponsesStreamState as S; "
-        "s = S(); s.read([{'type': 'response.output_text.delta', 'output_index': 0, 'content_index': 0, 'delta': 'x'}]); "
+        "s = S(); s.read([{'type': 'response.output_text.delta', 'output_index': 0, 'delta': 'x'}]); "
         "assert s.output_text == 'x'; assert not {'google.genai', 'pydantic'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
