@@ -13,6 +13,7 @@ from collections.abc import (
     AsyncIterable,
     AsyncIterator,
     Awaitable,
+    Callable,
     Generator,
     Iterable,
     Iterator,
@@ -177,11 +178,13 @@ class StreamingResponseAggregator:
         parts = chunk.parts
         if not (parts or chunk.terminal or chunk.empty or chunk.native_finish_reason or chunk.metadata):
             return []
-        candidate = state.candidate
-        if chunk.candidate_index != candidate.index and not self._choose(chunk.candidate_index):
+        if chunk.candidate_index != state.candidate.index and not self._choose(chunk.candidate_index):
             return []
         candidate = state.candidate
-        self._take_end(candidate, chunk)
+        if chunk.role:
+            candidate.role = chunk.role
+        if chunk.terminal or chunk.native_finish_reason or chunk.metadata is not None:
+            self._take_end(candidate, chunk)
         if state.flush == "close" or candidate.index != state.wanted:
             return self._take_partials(candidate, parts)
         return self._take_boundaries(candidate, chunk)
@@ -200,8 +203,6 @@ class StreamingResponseAggregator:
         return False
 
     def _take_end(self, candidate: _Candidate, chunk: StreamChunk) -> None:
-        if chunk.role:
-            candidate.role = chunk.role
         if chunk.metadata is not None:
             wire = {name: as_wire(value) for name, value in chunk.metadata.items()}
             candidate.metadata = merge_metadata(candidate.metadata, wire)
@@ -232,7 +233,7 @@ class StreamingResponseAggregator:
         shell = self._shell
         if shell is None or shell.key != key:
             shell = self._shell = _Shell(*key)
-        return shell.response.with_value("content", shell.content.with_value("parts", parts))
+        return shell.response_with(shell.content_with(parts))
 
     # ------------------------------------------------------------- flush="boundary"
 
@@ -365,25 +366,25 @@ class _Shell:
         from adk_stream.response import LlmResponse, Template
 
         self.key = (role, model_version, response_id)
-        self.content = Template(types.Content(parts=[], role=role or "model"))
-        self.response = Template(
-            LlmResponse(
-                content=types.Content(),
-                partial=True,
-                status="in_progress",
-                model_version=model_version,
-                response_id=response_id,
-            )
+        self.content_with = Template(types.Content(parts=[], role=role or "model")).maker("parts")
+        empty = LlmResponse(
+            content=types.Content(),
+            partial=True,
+            status="in_progress",
+            model_version=model_version,
+            response_id=response_id,
         )
+        self.response_with = Template(empty).maker("content")
 
 
 @cache
-def _part_templates() -> tuple[Template[types.Part], Template[types.Part]]:
+def _text_makers() -> tuple[Callable[[str], types.Part], Callable[[str], types.Part]]:
+    """Functions that make a part of a text, and of a thought."""
     from google.genai import types
 
     from adk_stream.response import Template
 
-    return Template(types.Part(text="")), Template(types.Part(text="", thought=True))
+    return Template(types.Part(text="")).maker("text"), Template(types.Part(text="", thought=True)).maker("text")
 
 
 @cache
@@ -413,7 +414,7 @@ def _shown(streamed: StreamedPart, slot: Slot | None) -> types.Part | None:
         delta = streamed.part if type(streamed.part) is PartDelta else part_delta(streamed.part)
         if delta.thought_signature or delta.part_metadata:
             return _single(slot, delta)
-        return _part_templates()[delta.thought].with_value("text", delta.text) if delta.text else None
+        return _text_makers()[delta.thought](delta.text) if delta.text else None
     if type(slot) is CallSlot and not slot.complete:
         return _shown_call(streamed, slot)
     if type(slot) is AudioSlot:
@@ -451,7 +452,7 @@ def _shown_call(streamed: StreamedPart, slot: CallSlot) -> types.Part:
         fragments = map(_shown_fragment, delta.partial_args)
         shown.partial_args = [fragment for fragment in fragments if fragment is not None]
     if streamed.arguments_delta is None:
-        return bare.with_value("function_call", shown)
+        return bare.clone({"function_call": shown})
     metadata = {"arguments_delta": streamed.arguments_delta}
     return with_metadata.clone({"function_call": shown, "part_metadata": metadata})
 

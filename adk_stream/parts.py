@@ -213,15 +213,20 @@ class TextSlot(msgspec.Struct, tag="text"):
     metadata: dict[str, Any] | None = None
     complete: bool = False
 
-    def append(self, delta: PartDelta) -> bool:
+    def append(self, delta: PartDelta) -> None:
+        """Take a delta in."""
+        self.note(delta)
+        if delta.text is not None:
+            self.has_text = True
+            if delta.text:
+                self.text.append(delta.text)
+
+    def note(self, delta: PartDelta) -> None:
+        """Take in what a delta brings beside its text."""
         if delta.thought_signature:
             self.signature.append(delta.thought_signature)
         if delta.part_metadata:
             self.metadata = merge_nested(self.metadata, delta.part_metadata)
-        if delta.text is None:
-            return False
-        self.has_text = True
-        return bool(delta.text) and self.text.append(delta.text)
 
     def build(self) -> types.Part:
         from google.genai import types
@@ -425,7 +430,10 @@ class PartAssembler(msgspec.Struct):
                 # no reader goes back to text before a complete part: a new round counts its parts from zero
                 group = self._open(None)
                 slot = group.slots[index] = self._new(TextSlot(delta.thought))
-            if slot.append(delta):
+            if delta.thought_signature or delta.part_metadata:
+                slot.note(delta)
+            slot.has_text = True
+            if delta.text and slot.text.append(delta.text):
                 self._grow(len(slot.text.blocks[-1]))
             return slot
         return self._add_other(group, index, slot, streamed, delta)

@@ -6,8 +6,10 @@ MalformedStreamError that names it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from adk_stream.checkpoint import pack, unpack
 from adk_stream.errors import MalformedStreamError, StreamLimitError, UnknownLineError
@@ -17,7 +19,13 @@ from adk_stream.wire import BytesDecoder, WireEvent, decode_json, detect_line
 
 __all__ = ["Line"]
 
+#: The fast half of ``decode_json``, for the hot path.
+_decode_plain = msgspec.json.Decoder().decode
+
 _UNREADABLE = (TypeError, ValueError, KeyError, AttributeError, IndexError)
+
+#: In the place of an event that is passed over.
+_SKIPPED = object()
 
 #: Events kept while no event has told the provider; a stream that says nothing for longer is none of ours.
 _MAX_UNDETECTED = 1000
@@ -59,13 +67,15 @@ class Line:
     def _open(self, provider: str) -> Reader:
         return open_reader(provider, **self._options)
 
-    def feed(self, piece: Any) -> Iterator[Sequence[StreamChunk]]:
+    def feed(self, piece: Any) -> Iterable[Sequence[StreamChunk]]:
         """The chunks of one piece: bytes or str as the network gave them, a decoded event, or an SDK object.
 
         Raises:
             MalformedStreamError: an event cannot be read; the chunks of the events before it were given.
         """
-        if isinstance(piece, (bytes, bytearray, memoryview)):
+        if isinstance(piece, bytes):
+            return self._feed_bytes(piece)
+        if isinstance(piece, (bytearray, memoryview)):
             return self._feed_bytes(bytes(piece))
         if isinstance(piece, str):
             if piece == DONE and self.event_count:  # among decoded events, the end mark stays the text it is
@@ -98,41 +108,55 @@ class Line:
         self._closed = True
         return self._reader.close()
 
-    def _feed_bytes(self, piece: bytes) -> Iterator[Sequence[StreamChunk]]:
+    def _feed_bytes(self, piece: bytes) -> Iterable[Sequence[StreamChunk]]:
         try:
             events = self._decoder.feed(piece)
         except StreamLimitError as problem:
             problem.provider = problem.provider or self.provider
             raise
+        if len(events) == 1:  # one frame a read, as servers send: no generator for it
+            return (self._read_wire(events[0]),) if self._reader is not None else self._decode(events)
         return self._decode(events)
 
     def _decode(self, events: Sequence[WireEvent]) -> Iterator[Sequence[StreamChunk]]:
         for event in events:
-            if event.data == b"[DONE]":
-                yield from self._feed_event(DONE, event.name)
-                continue
-            try:
-                value = decode_json(event.data)
-            except ValueError as problem:
-                self.event_count += 1
-                if not self._skip:
-                    raise self._malformed(f"not JSON ({problem})", event.data) from problem
-                continue
-            reader = self._reader
-            if reader is None or event.name == "error":
-                yield from self._feed_event(value, event.name)
-                continue
+            if self._reader is None:
+                yield from self._feed_undetected(event)
+            else:
+                yield self._read_wire(event)
+
+    def _feed_undetected(self, event: WireEvent) -> Iterator[Sequence[StreamChunk]]:
+        value = self._value(event)
+        if value is not _SKIPPED:
+            yield from self._feed_event(value, event.name)
+
+    def _value(self, event: WireEvent) -> Any:
+        """The decoded payload; ``_SKIPPED`` when it is no JSON and such events are passed over."""
+        if event.data == b"[DONE]":
+            return DONE
+        try:
+            return decode_json(event.data)
+        except ValueError as problem:
             self.event_count += 1
-            try:
-                yield reader.read(value, event.name)
-            except _UNREADABLE as problem:
-                if not self._skip:
-                    raise self._malformed(f"an event of unknown shape ({problem})", event.data) from problem
+            if self._skip:
+                return _SKIPPED
+            raise self._malformed(f"not JSON ({problem})", event.data) from problem
+
+    def _read_wire(self, event: WireEvent) -> Sequence[StreamChunk]:
+        try:
+            value = _decode_plain(event.data)
+        except msgspec.DecodeError:
+            value = self._value(event)
+            if value is _SKIPPED:
+                return ()
+        self.event_count += 1
+        name = event.name
+        return self._read(_error_event(value) if name == "error" else value, name)
 
     def _feed_event(self, event: Any, name: str | None) -> Iterator[Sequence[StreamChunk]]:
         self.event_count += 1
-        if name == "error" and isinstance(event, Mapping) and "error" not in event and event.get("type") != "error":
-            event = {"error": event}  # an SSE event named error whose data is the bare error
+        if name == "error":
+            event = _error_event(event)
         if self._reader is None:
             self._undetected.append((event, name))
             provider = detect_line(event, name)
@@ -145,22 +169,23 @@ class Line:
                     excerpt=str(event),
                 )
             return
-        yield from self._read(event, name)
+        yield self._read(event, name)
 
     def _detected(self, provider: str) -> Iterator[Sequence[StreamChunk]]:
         self.provider = provider
         self._reader = self._open(provider)
         waiting, self._undetected = self._undetected, []
         for event, name in waiting:
-            yield from self._read(event, name)
+            yield self._read(event, name)
 
-    def _read(self, event: Any, name: str | None) -> Iterator[Sequence[StreamChunk]]:
+    def _read(self, event: Any, name: str | None) -> Sequence[StreamChunk]:
         assert self._reader is not None
         try:
-            yield self._reader.read(event, name)
+            return self._reader.read(event, name)
         except _UNREADABLE as problem:
-            if not self._skip:
-                raise self._malformed(f"an event of unknown shape ({problem})", str(event)) from problem
+            if self._skip:
+                return ()
+            raise self._malformed(f"an event of unknown shape ({problem})", str(event)) from problem
 
     def _feed_object(self, event: Any) -> Iterator[Sequence[StreamChunk]]:
         self.event_count += 1
@@ -210,6 +235,12 @@ class Line:
         if state["reader"] is not None:
             line._reader = reader_type(state["provider"]).restore(state["reader"].encode("latin-1"))
         return line
+
+
+def _error_event(event: Any) -> Any:
+    """An SSE event named ``error`` whose data is the bare error, in the shape of the others."""
+    bare = isinstance(event, Mapping) and "error" not in event and event.get("type") != "error"
+    return {"error": event} if bare else event
 
 
 #: SDK objects by the module that defines them: the provider of a stream that says ``"auto"``.

@@ -147,7 +147,7 @@ class ResponsesStreamState:
 
     @property
     def status(self) -> str:
-        """``in_progress``, ``completed``, ``incomplete``, ``failed`` or ``cancelled``, by the terminal event."""
+        """``in_progress``, ``completed``, ``incomplete``, ``failed`` or ``cancelled``."""
         return self._status
 
     @property

@@ -145,8 +145,8 @@ def _anthropic_error(status: int, message: str) -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": message}}
 
 
-#: By line. Gemini's client is strict: some releases fail on comments, on event and id lines, on ``data:`` without
-#: a space after it, and on U+2028 in a text.
+#: By line. Gemini's client is strict: some releases fail on comments, on event and id lines, on ``data:``
+#: without a space after it, and on U+2028 in a text.
 DIALECTS: dict[str, Dialect] = {
     "gemini": Dialect(
         path=re.compile(r"/(?P<model>[^/]+):(?P<method>streamGenerateContent|generateContent)$"),

@@ -145,9 +145,7 @@ def _stall(script: Script, fault: Fault) -> Script:
 
 def _slow_first(script: Script, fault: Fault) -> Script:
     steps = tuple(step._replace(at=step.at + fault.seconds) for step in script.steps)
-    return replace(
-        script, steps=steps, end=_later(script.end, fault.seconds), begin=script.begin + fault.seconds
-    )
+    return replace(script, steps=steps, end=_later(script.end, fault.seconds), begin=script.begin + fault.seconds)
 
 
 def _error_event(script: Script, fault: Fault) -> Script:
@@ -176,7 +174,8 @@ def _malformed(script: Script, fault: Fault) -> Script:
     place = _place(script, fault)
     step = script.steps[place]
     payload, name = (step.event.data, step.event.name) if step.event else (step.data.strip(), None)
-    broken = step._replace(data=script.framed(place, payload[: max(len(payload) // 2, 1)], name))
+    half = payload[: max(len(payload) // 2, 1)].decode("utf-8", "ignore").encode()  # broken JSON, but whole text
+    broken = step._replace(data=script.framed(place, half, name))
     return replace(script, steps=(*script.steps[:place], broken, *script.steps[place + 1 :]))
 
 

@@ -212,14 +212,10 @@ class ReplayServer:
         del self.requests[:-_MAX_SEEN]
         return _Performance(self._script(line, dialect, match, request, body))
 
-    def _script(
-        self, line: str, dialect: Dialect, match: re.Match[str], request: Request, body: Any
-    ) -> Script:
+    def _script(self, line: str, dialect: Dialect, match: re.Match[str], request: Request, body: Any) -> Script:
         named = match.groupdict()
         asked = body if isinstance(body, Mapping) else {}
-        streams = (
-            named["method"] == "streamGenerateContent" if "method" in named else asked.get("stream") is True
-        )
+        streams = named["method"] == "streamGenerateContent" if "method" in named else asked.get("stream") is True
         if not streams:
             return error_script(dialect, 501, "this server replays streams: ask for one")
         model = str(named.get("model") or asked.get("model") or "")

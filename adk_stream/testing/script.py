@@ -14,7 +14,7 @@ from adk_stream.recording import Piece, Recording
 from adk_stream.testing.dialects import Dialect
 from adk_stream.wire import SseDecoder, WireEvent
 
-__all__ = ["Script", "Step", "error_script", "replay_script"]
+__all__ = ["Script", "Step", "as_json", "error_script", "replay_script"]
 
 
 class Step(NamedTuple):
@@ -95,7 +95,7 @@ def replay_script(
     if status != 200:  # an error has a body of its own, which is no stream
         script = replace(script, status=status, content_type="application/json")
         as_it_is, by_event = True, False
-    if as_it_is and not (by_event and as_array):
+    if as_it_is and not (by_event and as_array):  # a recorded array closes in its last event: nothing could follow
         played = recording.by_event() if by_event else recording
         steps = [Step(at * pace, data, _only_event(data) if by_event else None) for at, data in played.pieces]
         content_type = recording.metadata.get("content_type", script.content_type)
@@ -103,16 +103,13 @@ def replay_script(
         return replace(script, steps=tuple(steps), end=end, content_type=content_type)
     events = recording.events()
     steps = [
-        Step(at * pace, script.framed(place, event.data, event.name), event)
-        for place, (at, event) in enumerate(events)
+        Step(at * pace, script.framed(place, event.data, event.name), event) for place, (at, event) in enumerate(events)
     ]
     tail = (b"]" if steps else b"[]") if as_array else dialect.end([event for _, event in events])
     return replace(script, steps=tuple(steps), end=Piece(steps[-1].at if steps else 0.0, tail))
 
 
-def error_script(
-    dialect: Dialect, status: int, message: str, headers: Mapping[str, str] | None = None
-) -> Script:
+def error_script(dialect: Dialect, status: int, message: str, headers: Mapping[str, str] | None = None) -> Script:
     """The script of an HTTP error in the line's own words."""
     body = as_json(dialect.error(status, message))
     return Script(

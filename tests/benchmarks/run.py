@@ -27,7 +27,7 @@ WORKLOADS: dict[str, tuple[str, Callable[[int], streams.Stream]]] = {
     "gemini text, usage on every chunk": ("gemini", streams.gemini_usage),
     "gemini streamed arguments": ("gemini", streams.gemini_arguments),
     "chat text + 3 calls": ("openai-chat", streams.chat_tools),
-    "chat one long argument": ("openai-chat", streams.chat_arguments),
+    "chat long arguments": ("openai-chat", streams.chat_arguments),
     "responses text + call": ("openai-responses", streams.responses_tools),
     "anthropic thinking + text + call": ("anthropic", streams.anthropic_tools),
 }

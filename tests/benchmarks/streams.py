@@ -41,6 +41,15 @@ def _words(first: int, last: int) -> str:
     return "".join(map(_word, range(first, last)))
 
 
+def _argument_fragments(n: int) -> list[str]:
+    """The JSON of a call that writes a program and a table of rows, in ``n`` fragments as models send them."""
+    code = "".join(f'row[{i}] = "word {i}"\n' for i in range(n // 4))
+    rows = [{"name": f"row {i}", "size": i, "tags": ["a", "b"]} for i in range(n // 8)]
+    text = json.dumps({"code": code, "rows": rows})
+    size = -(-len(text) // n)
+    return [text[at : at + size] for at in range(0, len(text), size)]
+
+
 def gemini_text(n: int, usage_on_every_chunk: bool = False) -> Stream:
     """Text, a fifth of it thoughts; usage on the last chunk or, as AI Studio sends it, on every chunk."""
     thoughts = n // 5
@@ -123,8 +132,8 @@ def chat_tools(n: int) -> Stream:
 
 
 def chat_arguments(n: int) -> Stream:
-    """One call with one long string argument."""
-    fragments = ['{"content":"', *map(_word, range(n)), '"}']
+    """One call with long arguments."""
+    fragments = _argument_fragments(n)
     function = {"name": "write", "arguments": ""}
     frames = [_data(_chat({"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": function}]}))]
     frames += [_data(_chat({"tool_calls": [{"index": 0, "function": {"arguments": f}}]})) for f in fragments]
@@ -149,7 +158,7 @@ def anthropic_tools(n: int) -> Stream:
     block(0, {"type": "thinking", "thinking": "", "signature": ""}, [*thinking, {"type": "signature_delta", "signature": "c2ln"}])
     text = [{"type": "text_delta", "text": _word(i)} for i in range(third, 2 * third)]
     block(1, {"type": "text", "text": ""}, text)
-    fragments = ['{"content":"', *map(_word, range(2 * third, n)), '"}']
+    fragments = _argument_fragments(third)
     call = {"type": "tool_use", "id": "toolu_1", "name": "write", "input": {}}
     block(2, call, [{"type": "input_json_delta", "partial_json": f} for f in fragments])
     end = {"stop_reason": "tool_use", "stop_sequence": None}
@@ -161,7 +170,7 @@ def anthropic_tools(n: int) -> Stream:
 def responses_tools(n: int) -> Stream:
     """A message and a function call, half each, with the whole given again at the end as the server does."""
     half = n // 2
-    text, fragments = _words(0, half), ['{"content":"', *map(_word, range(half, n)), '"}']
+    text, fragments = _words(0, half), _argument_fragments(half)
     message: dict[str, Any] = {"id": "msg_1", "type": "message", "role": "assistant", "status": "in_progress", "content": []}
     call = {"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "write", "arguments": ""}
     call |= {"status": "in_progress"}

@@ -6,7 +6,7 @@ import json
 
 from adk_stream.recording import Recording
 
-#: What every one of these streams says, in three pieces. The second holds a character of four bytes and one that
+#: What each of these streams says, in three pieces. The second holds a character of four bytes, and one that
 #: some readers take for a line end.
 WORDS = ("Hello", " 🌍\u2028", "world")
 TEXT = "".join(WORDS)
@@ -104,10 +104,7 @@ def anthropic() -> list[object]:
     return [
         {"type": "message_start", "message": message},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        *(
-            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": word}}
-            for word in WORDS
-        ),
+        *({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": word}} for word in WORDS),
         {"type": "content_block_stop", "index": 0},
         {
             "type": "message_delta",

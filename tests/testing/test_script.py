@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import os
+from pathlib import Path
 
 import pytest
 import streams
 
-from adk_stream.errors import MalformedStreamError
-from adk_stream.recording import Piece, Recording
+from adk_stream.recording import Piece, Recording, load_recording
 from adk_stream.testing.dialects import DIALECTS
 from adk_stream.testing.faults import FAULTS, Fault, FaultError, as_faults
 from adk_stream.testing.script import Script, replay_script
 from adk_stream.wire import BytesDecoder, WireEvent, decode_json
 
+CORPUS = os.environ.get("ADK_STREAM_CORPUS")
 LINES = list(DIALECTS)
 STYLES = [(line, False) for line in LINES] + [("gemini", True)]
 
@@ -90,9 +93,7 @@ def test_gemini_is_framed_in_the_one_form_its_client_reads() -> None:
 
 
 def test_a_gemini_array_passes_unchanged_or_is_made() -> None:
-    data = (
-        b" [ " + b"\n,\r\n".join(json.dumps(event, indent=1).encode() for event in streams.gemini()) + b"]\n"
-    )
+    data = b" [ " + b"\n,\r\n".join(json.dumps(event, indent=1).encode() for event in streams.gemini()) + b"]\n"
     recording = Recording.from_bytes(data)
     assert body(replay_script(recording, DIALECTS["gemini"], as_array=True)) == data
     for source in (data, streams.wire("gemini"), streams.lines(streams.gemini())):
@@ -101,9 +102,7 @@ def test_a_gemini_array_passes_unchanged_or_is_made() -> None:
 
 def test_a_recorded_http_error_is_served_as_it_was() -> None:
     error = b'{\n "error": {"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED"}\n}'
-    recording = Recording(
-        (Piece(0.0, error),), "gemini", metadata={"status": 429, "content_type": "text/json"}
-    )
+    recording = Recording((Piece(0.0, error),), "gemini", metadata={"status": 429, "content_type": "text/json"})
     played = replay_script(recording, DIALECTS["gemini"])
     assert (played.status, played.content_type, body(played)) == (429, "text/json", error)
 
@@ -111,6 +110,36 @@ def test_a_recorded_http_error_is_served_as_it_was() -> None:
 def test_a_name_in_a_payload_cannot_forge_a_header_line() -> None:
     data = json.dumps({"type": "message_start\ndata: {}\n\nevent: x"}).encode()
     assert len(events(script("anthropic", data=data))) == 1
+
+
+@pytest.mark.skipif(not CORPUS, reason="ADK_STREAM_CORPUS names no folder of recorded streams")
+def test_every_recorded_stream_says_the_same_in_every_style() -> None:
+    assert CORPUS
+    checked = 0
+    with (Path(CORPUS) / "INDEX.tsv").open(encoding="utf-8") as index:
+        for row in csv.DictReader(index, delimiter="\t", quoting=csv.QUOTE_NONE):
+            line = row["line"].replace("_", "-")
+            if line not in DIALECTS:
+                continue
+            recording = load_recording(Path(CORPUS) / row["path"], line)
+            recorded = [tolerant(event) for _, event in recording.events()]
+            for as_array in (False, True) if line == "gemini" else (False,):
+                for by_event in (False, True):
+                    given = replay_script(recording, DIALECTS[line], as_array=as_array, by_event=by_event)
+                    sent = [tolerant(event) for event in events(given)]
+                    if None not in recorded:  # broken JSON has no meaning that a frame could keep
+                        assert sent in (recorded, [*recorded, "[DONE]"]), row["path"]
+                    if by_event and not as_array:
+                        assert sum(step.event is not None for step in given.steps) == len(recorded), row["path"]
+            checked += 1
+    assert checked > 300
+
+
+def tolerant(event: WireEvent) -> object:
+    try:
+        return "[DONE]" if event.data == b"[DONE]" else decode_json(event.data)
+    except ValueError:
+        return None
 
 
 # ----------------------------------------------------------------- faults
@@ -202,7 +231,7 @@ def test_one_event_is_malformed(line: str, as_array: bool, after: int) -> None:
         with pytest.raises(ValueError, match="JSON"):
             decode_json(found[place].data)
     else:
-        with pytest.raises(ValueError, match="delimiter|Expecting|Unterminated"):
+        with pytest.raises(json.JSONDecodeError):
             json.loads(body(broken))
 
 
@@ -216,8 +245,7 @@ def test_status_and_garbage_replace_the_answer(line: str) -> None:
     page = Fault("garbage").apply(script(line))
     assert page.status == 200
     assert page.content_type.startswith("text/html")
-    with pytest.raises(MalformedStreamError):
-        raise MalformedStreamError("no event") if not events(page) else AssertionError(events(page))
+    assert not events(page)
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -279,9 +307,7 @@ def test_what_is_no_fault(text: str) -> None:
         Fault.parse(text)
 
 
-@pytest.mark.parametrize(
-    "fields", [{"after": -1}, {"seconds": -1.0}, {"seconds": float("nan")}, {"status": 302}]
-)
+@pytest.mark.parametrize("fields", [{"after": -1}, {"seconds": -1.0}, {"seconds": float("nan")}, {"status": 302}])
 def test_fault_fields_are_checked(fields: dict[str, float]) -> None:
     with pytest.raises(FaultError):
         Fault("stall", **fields)
