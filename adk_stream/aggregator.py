@@ -37,6 +37,7 @@ from adk_stream.parts import (
     StreamedPart,
     StreamFault,
     StreamLimits,
+    Text,
     TextSlot,
     WholeSlot,
     audio_of,
@@ -71,6 +72,7 @@ class _Candidate(msgspec.Struct):
     finish_message: str | None = None
     terminal: bool = False
     refused: bool = False
+    transcript: Text = msgspec.field(default_factory=Text)
 
 
 class _State(Snapshotted):
@@ -176,7 +178,14 @@ class StreamingResponseAggregator:
         if chunk.error is not None and state.error is None:
             state.error = chunk.error
         parts = chunk.parts
-        if not (parts or chunk.terminal or chunk.empty or chunk.native_finish_reason or chunk.metadata):
+        if not (
+            parts
+            or chunk.terminal
+            or chunk.empty
+            or chunk.native_finish_reason
+            or chunk.metadata
+            or chunk.output_transcript
+        ):
             return []
         if chunk.candidate_index != state.candidate.index and not self._choose(chunk.candidate_index):
             return []
@@ -186,8 +195,13 @@ class StreamingResponseAggregator:
         if chunk.terminal or chunk.native_finish_reason or chunk.metadata is not None:
             self._take_end(candidate, chunk)
         if state.flush == "close" or candidate.index != state.wanted:
-            return self._take_partials(candidate, parts)
-        return self._take_boundaries(candidate, chunk)
+            responses = self._take_partials(candidate, parts)
+        else:
+            responses = self._take_boundaries(candidate, chunk)
+        if chunk.output_transcript:
+            candidate.transcript.append(chunk.output_transcript)
+            responses.append(self._partial_transcript(chunk.output_transcript))
+        return responses
 
     def _choose(self, index: int) -> bool:
         """Is this the candidate that is aggregated? Another than the wanted is taken until the wanted comes."""
@@ -234,6 +248,20 @@ class StreamingResponseAggregator:
         if shell is None or shell.key != key:
             shell = self._shell = _Shell(*key)
         return shell.response_with(shell.content_with(parts))
+
+    def _partial_transcript(self, text: str) -> LlmResponse:
+        from google.genai import types
+
+        from adk_stream.response import LlmResponse
+
+        state = self._state
+        return LlmResponse(
+            output_transcription=types.Transcription(text=text, finished=False),
+            partial=True,
+            status="in_progress",
+            model_version=state.model_version,
+            response_id=state.response_id,
+        )
 
     # ------------------------------------------------------------- flush="boundary"
 
@@ -308,6 +336,10 @@ class StreamingResponseAggregator:
         refused = candidate.refused or any(map(_is_refusal, parts))
         fields = _end_fields(candidate, fault, refused)
         fields.update(_metadata_fields(state))
+        if candidate.transcript:
+            from google.genai import types
+
+            fields["output_transcription"] = types.Transcription(text=candidate.transcript.join(), finished=True)
         return self._build(parts, fields, state)
 
     def close_early(self, rest: Iterable[StreamChunk], error: BaseException) -> LlmResponse | None:

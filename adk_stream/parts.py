@@ -131,6 +131,7 @@ class StreamChunk(msgspec.Struct):
         error: An error inside the stream.
         metadata: Candidate metadata in wire form by its field in LlmResponse (``grounding_metadata``, …).
         provider_metadata: What no field holds, merged key by key over the chunks.
+        output_transcript: What is said in the audio of this event, in words.
         empty: The event carried a message without any part, which ends a run of text (``flush="boundary"``).
     """
 
@@ -148,6 +149,7 @@ class StreamChunk(msgspec.Struct):
     error: StreamFault | None = None
     metadata: dict[str, Any] | None = None
     provider_metadata: dict[str, Any] | None = None
+    output_transcript: str | None = None
     empty: bool = False
 
 
