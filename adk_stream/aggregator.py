@@ -158,8 +158,9 @@ class StreamingResponseAggregator:
         return iter(responses)
 
     def speaks(self, provider: str | None) -> None:
-        """Note the line that the next chunks come on; finals tell it in ``provider_metadata["provider"]``."""
+        """Something came, on this line; finals tell it in ``provider_metadata["provider"]``."""
         self._state.provider = provider
+        self._state.seen = True
 
     def take(self, chunk: StreamChunk) -> list[LlmResponse]:
         """``process_response`` of a StreamChunk, as a list."""
@@ -444,9 +445,10 @@ def _shown(streamed: StreamedPart, slot: Slot | None) -> types.Part | None:
     """The part of a partial response that shows this streamed part; None when there is nothing to see."""
     if type(slot) is TextSlot:
         delta = streamed.part if type(streamed.part) is PartDelta else part_delta(streamed.part)
+        text = delta.text and slot.text.visible(delta.text)
         if delta.thought_signature or delta.part_metadata:
-            return _single(slot, delta)
-        return _text_makers()[delta.thought](delta.text) if delta.text else None
+            return _single(slot, msgspec.structs.replace(delta, text=text))
+        return _text_makers()[delta.thought](text) if text else None
     if type(slot) is CallSlot and not slot.complete:
         return _shown_call(streamed, slot)
     if type(slot) is AudioSlot:
@@ -485,7 +487,7 @@ def _shown_call(streamed: StreamedPart, slot: CallSlot) -> types.Part:
         shown.partial_args = [fragment for fragment in fragments if fragment is not None]
     if streamed.arguments_delta is None:
         return bare.clone({"function_call": shown})
-    metadata = {"arguments_delta": streamed.arguments_delta}
+    metadata = {"arguments_delta": slot.text.visible(streamed.arguments_delta)}
     return with_metadata.clone({"function_call": shown, "part_metadata": metadata})
 
 
@@ -640,18 +642,20 @@ class Aggregation(Iterator["LlmResponse"]):
             _close(self._stream)
 
     def _run(self, stream: Any) -> Generator[LlmResponse, None, None]:
-        take, line = self._aggregator.take, self._line
+        take, speaks, line = self._aggregator.take, self._aggregator.speaks, self._line
         pieces = _pieces(stream)
         try:
             try:
                 for piece in pieces:
                     for chunks in line.feed(piece):
-                        self._aggregator.speaks(line.provider)
+                        speaks(line.provider)
                         for chunk in chunks:
                             yield from take(chunk)
                             if chunk.error is not None:
                                 yield from self._end()
                                 return
+                    if piece:
+                        speaks(line.provider)
                 for chunks in line.close():
                     for chunk in chunks:
                         yield from take(chunk)
@@ -705,13 +709,13 @@ class AsyncAggregation(AsyncIterator["LlmResponse"]):
             await _aclose(self._stream)
 
     async def _run(self, stream: Any) -> AsyncGenerator[LlmResponse, None]:
-        take, line = self._aggregator.take, self._line
+        take, speaks, line = self._aggregator.take, self._aggregator.speaks, self._line
         pieces = _async_pieces(stream)
         try:
             try:
                 async for piece in pieces:
                     for chunks in line.feed(piece):
-                        self._aggregator.speaks(line.provider)
+                        speaks(line.provider)
                         for chunk in chunks:
                             for response in take(chunk):
                                 yield response
@@ -719,6 +723,8 @@ class AsyncAggregation(AsyncIterator["LlmResponse"]):
                                 for response in self._end():
                                     yield response
                                 return
+                    if piece:
+                        speaks(line.provider)
                 for chunks in line.close():
                     for chunk in chunks:
                         for response in take(chunk):

@@ -178,6 +178,7 @@ class Text(msgspec.Struct):
 
     blocks: list[str] = []
     fragments: list[str] = []
+    half: str = ""  # the first half of a surrogate pair, which waits to be shown until the other comes
 
     def append(self, fragment: str) -> bool:
         """Take a fragment in; True when fragments were compacted (the moment to look at limits)."""
@@ -193,15 +194,25 @@ class Text(msgspec.Struct):
         text = "".join(self.blocks) + "".join(self.fragments)
         return text if text.isascii() else _repair_surrogates(text)
 
+    def visible(self, fragment: str) -> str:
+        """What of a fragment can be shown now: a character that was cut in two waits for its other half."""
+        if fragment.isascii() and not self.half:
+            return fragment
+        text, self.half = self.half + fragment, ""
+        if text and "\ud800" <= text[-1] <= "\udbff":
+            text, self.half = text[:-1], text[-1]
+        return _repair_surrogates(text)
+
     def __bool__(self) -> bool:
         return bool(self.fragments or self.blocks)
 
 
 def _repair_surrogates(text: str) -> str:
+    """Pairs joined; a half whose other half never came is U+FFFD, since no encoding can hold it."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
 
 

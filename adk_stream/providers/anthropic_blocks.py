@@ -248,9 +248,7 @@ def _cited(block: Block) -> list[StreamedPart]:
     return [StreamedPart(PartDelta("", part_metadata=metadata), block.index, True)]
 
 
-def call_delta(
-    block: Block, args: dict[str, Any] | None = None, metadata: dict[str, Any] | None = None
-) -> PartDelta:
+def call_delta(block: Block, args: dict[str, Any] | None = None, metadata: dict[str, Any] | None = None) -> PartDelta:
     """What is known of the call so far."""
     call = CallDelta(block.fields.get("id"), block.fields.get("name"), args)
     return PartDelta(function_call=call, part_metadata=metadata)

@@ -110,7 +110,7 @@ class MessagesStream:
             MalformedStreamError: an event cannot be read; ``on_error`` has been told.
         """
         if not self._closed:
-            self._take(self._line.feed(piece))
+            self._take(lambda: self._line.feed(piece))
 
     def close(self, error: BaseException | None = None) -> None:
         """End the stream, and tell the handler how it ended; again, it does nothing.
@@ -124,15 +124,15 @@ class MessagesStream:
         if self._closed:
             return
         if error is None:
-            self._take(self._line.close())
+            self._take(self._line.close)
         if self._came and not self._terminal and error is None:
             error = StreamError("the stream ended without a message_stop")
             error.code = "STREAM_CUT"
         self._end(error)
 
-    def _take(self, events: Iterable[Iterable[StreamChunk]]) -> None:
+    def _take(self, read: Callable[[], Iterable[Iterable[StreamChunk]]]) -> None:
         try:
-            for chunks in events:
+            for chunks in read():
                 for chunk in chunks:
                     if self._sink is not None:
                         self._sink(chunk)

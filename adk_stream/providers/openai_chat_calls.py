@@ -67,6 +67,7 @@ class Fragment(msgspec.Struct):
 
     @classmethod
     def read(cls, entry: Mapping[str, Any]) -> Fragment:
+        """The entry as servers send it: any field may be missing, null, empty or of another type."""
         custom = entry.get("custom")
         function = custom or entry.get("function") or {}
         given = function.get("input") if custom else function.get("arguments")
@@ -107,6 +108,7 @@ class Call(msgspec.Struct):
 
     @property
     def begun(self) -> bool:
+        """Some of its arguments came."""
         return self.args is not None or self.scanner.begun
 
     def is_resent(self, fragment: Fragment) -> bool:

@@ -270,9 +270,7 @@ class ResponsesReader(Snapshotted):
         """An item, whole."""
         raw = event.get("item")
         if isinstance(raw, Mapping):
-            item = self.known.find(event, _type_of(raw), raw, done=True) or self.known.open(
-                event, _type_of(raw)
-            )
+            item = self.known.find(event, _type_of(raw), raw, done=True) or self.known.open(event, _type_of(raw))
             self._finish_item(item, raw, chunk, True)
 
     def _finish_item(self, item: Item, raw: Mapping[str, Any], chunk: StreamChunk, sure: bool) -> None:

@@ -113,11 +113,7 @@ def add_logprobs(chunk: StreamChunk, run: Run, logprobs: Any) -> None:
     result = {
         "chosenCandidates": [_token(entry) for entry in tokens],
         "topCandidates": [
-            {
-                "candidates": [
-                    _token(top) for top in entry.get("top_logprobs") or () if isinstance(top, Mapping)
-                ]
-            }
+            {"candidates": [_token(top) for top in entry.get("top_logprobs") or () if isinstance(top, Mapping)]}
             for entry in tokens
         ],
     }

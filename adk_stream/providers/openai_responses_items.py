@@ -143,7 +143,7 @@ class Item(msgspec.Struct):
 
     def learn(self, raw: Mapping[str, Any], done: bool = False) -> None:
         """Take the item's own fields in, as an event tells them; nulls say nothing."""
-        held = _HELD.get(self.type, frozenset())
+        held = _HELD.get(self.type) or frozenset[str]()
         fields = {key: value for key, value in raw.items() if key not in held and value is not None}
         if not done or fields.get("status") == "completed":
             fields.pop("status", None)
@@ -301,9 +301,7 @@ def content_parts(item: Item, sealed: str | None) -> list[StreamedPart]:
     for key, number, raw in item.others:
         place = item.base + (number if key == "summary_index" else _CONTENTS + 2 * number)
         own = {"output_index": item.place, key: number, "item": item.fields, "whole": raw}
-        parts.append(
-            StreamedPart(PartDelta(whole={"partMetadata": {PROVIDER: own}}, provider=PROVIDER), place)
-        )
+        parts.append(StreamedPart(PartDelta(whole={"partMetadata": {PROVIDER: own}}, provider=PROVIDER), place))
     if item.done and not runs and (signature or not item.others):
         thinks = item.type == "reasoning"
         own = {PROVIDER: {"output_index": item.place, "item": item.fields}}
@@ -390,10 +388,10 @@ def match_items(
             by_key.setdefault(key_of_item(item), number)
         for place, raw in enumerate(output):
             key = key_of_output(place, raw)
-            number = by_key.get(key) if place not in found and None not in key else None
-            if number is not None and number in free:
-                found[place] = number
-                del free[number]
+            place_number = by_key.get(key) if place not in found and None not in key else None
+            if place_number is not None and place_number in free:
+                found[place] = place_number
+                del free[place_number]
 
     types = [str(raw.get("type") or "message") for raw in output]
     pair(
@@ -409,6 +407,4 @@ def match_items(
         free.clear()
     pair(lambda place, raw: (place, types[place]), lambda item: (item.place, item.type))
     shift = next((items[number].place - place for place, number in sorted(found.items())), 0)
-    return [
-        (raw, found.get(place), None if place in found else place + shift) for place, raw in enumerate(output)
-    ]
+    return [(raw, found.get(place), None if place in found else place + shift) for place, raw in enumerate(output)]

@@ -124,9 +124,7 @@ def _add_own(items: dict[Any, dict[str, Any]], key: Any, part: types.Part, own: 
         item["code"] = part.executable_code.code
     elif part.code_execution_result is not None:
         outputs = own.get("outputs")
-        item["outputs"] = (
-            [{"type": "logs", "logs": part.code_execution_result.output}] if outputs is None else outputs
-        )
+        item["outputs"] = [{"type": "logs", "logs": part.code_execution_result.output}] if outputs is None else outputs
     elif part.inline_data is not None:
         item["result"] = own.get("result") or base64.b64encode(part.inline_data.data or b"").decode()
     else:
@@ -135,9 +133,7 @@ def _add_own(items: dict[Any, dict[str, Any]], key: Any, part: types.Part, own: 
         item.setdefault("status", "incomplete" if "unfinished" in metadata else "completed")
 
 
-def _add_text(
-    item: dict[str, Any], part: types.Part, metadata: Mapping[str, Any], own: Mapping[str, Any]
-) -> None:
+def _add_text(item: dict[str, Any], part: types.Part, metadata: Mapping[str, Any], own: Mapping[str, Any]) -> None:
     """A text, refusal, reasoning text or summary; or a content part that has no field of ours."""
     item.setdefault("summary" if item.get("type") == "reasoning" else "content", [])
     if part.thought_signature:

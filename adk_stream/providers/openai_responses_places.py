@@ -36,9 +36,7 @@ class ItemPlaces(msgspec.Struct):
     places: set[int] = set()
     top: int = -1
 
-    def find(
-        self, event: Event, kind: str, raw: Mapping[str, Any] | None = None, done: bool = False
-    ) -> Item | None:
+    def find(self, event: Event, kind: str, raw: Mapping[str, Any] | None = None, done: bool = False) -> Item | None:
         """The item of this type that an event speaks of: by its place, else by id, else the newest.
 
         Some servers give several items one index: another kind of item there, or one that is added after

@@ -6,43 +6,18 @@ agrees with the final response. It needs no google-genai.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any, Self
+from typing import Any
 
-from adk_stream.parts import CallSlot, PartAssembler, Slot, StreamChunk, StreamFault, StreamLimits, TextSlot
-from adk_stream.providers.line import Line
-from adk_stream.providers.openai_responses import ResponsesReader
+from adk_stream.parts import CallSlot, StreamChunk, StreamFault, StreamLimits, TextSlot
+from adk_stream.providers.live_view import LiveView
 from adk_stream.providers.openai_responses_native import PROVIDER, dump_arguments
 
 __all__ = ["ResponsesStreamState"]
 
 
-class _WatchedReader(ResponsesReader):
-    """A reader that remembers its events."""
-
-    event: Any = None
-    events: list[Any] | None = None
-
-    def read(self, event: Any, name: str | None = None) -> Sequence[StreamChunk]:
-        self.event = event
-        if self.events is not None:
-            self.events.append(event)
-        return super().read(event, name)
-
-
-class _WatchedLine(Line):
-    """A line of the reader that is given to it."""
-
-    def __init__(self, reader: _WatchedReader, on_malformed: str, limits: StreamLimits) -> None:
-        self.watched = reader
-        super().__init__(PROVIDER, on_malformed=on_malformed, limits=limits)
-
-    def _open(self, provider: str) -> _WatchedReader:
-        return self.watched
-
-
-class ResponsesStreamState:
+class ResponsesStreamState(LiveView):
     """What one stream has come to so far. Everything is joined when it is asked for. Not thread-safe.
 
     Args:
@@ -64,35 +39,13 @@ class ResponsesStreamState:
     def __init__(
         self, *, keep_events: bool = False, on_malformed: str = "raise", limits: StreamLimits | None = None
     ) -> None:
+        super().__init__(PROVIDER, keep_events=keep_events, on_malformed=on_malformed, limits=limits)
         self.error: StreamFault | None = None
         self.finish_reason: str | None = None
         self.usage: dict[str, Any] | None = None
-        self.ended = False
         self._status = "in_progress"
         self._response: dict[str, Any] = {}
-        self._reader = _WatchedReader(events=[] if keep_events else None)
-        self._line = _WatchedLine(self._reader, on_malformed, limits or StreamLimits())
-        self._assembler = PartAssembler(limits=limits or StreamLimits())
-
-    def feed(self, piece: Any) -> None:
-        """Take the next piece in: bytes or str cut anywhere, a decoded event, or an object of the SDK.
-
-        Raises:
-            MalformedStreamError: an event cannot be read; what came before it is there.
-        """
-        for chunks in self._line.feed(piece):
-            self._take(chunks)
-
-    def read(self, stream: Iterable[Any]) -> Self:
-        """Feed all pieces of a stream, and close.
-
-        Raises:
-            MalformedStreamError: an event cannot be read; what came before it is there.
-        """
-        for piece in (stream,) if isinstance(stream, (bytes, bytearray, str, Mapping)) else stream:
-            self.feed(piece)
-        self.close()
-        return self
+        self._response_id: str | None = None
 
     def close(self) -> None:
         """The stream has ended; without a terminal event it counts as cut.
@@ -100,20 +53,19 @@ class ResponsesStreamState:
         Raises:
             MalformedStreamError: the stream ends inside an event.
         """
-        for chunks in self._line.close():
-            self._take(chunks)
-        self.ended = True
+        super().close()
         if self._status == "in_progress":
             self._status = "incomplete"
 
     def _take(self, chunks: Sequence[StreamChunk]) -> None:
-        event = self._reader.event
+        event = self.event
         response = event.get("response") if isinstance(event, Mapping) else None
         if isinstance(response, Mapping):
             self._response.update({key: value for key, value in response.items() if value is not None})
         for chunk in chunks:
+            self._response_id = chunk.response_id or self._response_id
             for streamed in chunk.parts:
-                self._assembler.add(streamed, self._reader.response_id)
+                self._assembler.add(streamed, self._response_id)
             self.usage = (chunk.provider_metadata or {}).get("usage") or self.usage
             self.finish_reason = chunk.native_finish_reason or self.finish_reason
             if chunk.terminal:
@@ -126,16 +78,6 @@ class ResponsesStreamState:
         self._status, self.ended = status, True
 
     @property
-    def event(self) -> Any:
-        """The current event, as decoded; None before the first."""
-        return self._reader.event
-
-    @property
-    def events(self) -> list[Any]:
-        """Every event so far, if they are kept; else an empty list."""
-        return list(self._reader.events or ())
-
-    @property
     def response(self) -> dict[str, Any]:
         """The response object: each field as last told and not null."""
         return deepcopy(self._response)
@@ -143,7 +85,7 @@ class ResponsesStreamState:
     @property
     def response_id(self) -> str | None:
         """The response's id, once it is known."""
-        return self._reader.response_id
+        return self._response_id
 
     @property
     def status(self) -> str:
@@ -153,23 +95,17 @@ class ResponsesStreamState:
     @property
     def output_text(self) -> str:
         """Everything said so far, refusals aside."""
-        return "".join(
-            slot.text.join() for slot in self._texts(thought=False) if "refusal" not in (slot.metadata or {})
-        )
+        return self._said()
 
     @property
     def refusal(self) -> str:
         """What was said to refuse."""
-        return "".join(
-            slot.text.join() for slot in self._texts(thought=False) if "refusal" in (slot.metadata or {})
-        )
+        return self._said(refusal=True)
 
     @property
     def reasoning_text(self) -> str:
         """The reasoning itself, where the provider shows it."""
-        return "".join(
-            slot.text.join() for slot in self._texts(thought=True) if "summary_index" not in _own(slot)
-        )
+        return "".join(slot.text.join() for slot in self._texts(thought=True) if "summary_index" not in _own(slot))
 
     @property
     def reasoning_summary(self) -> str:
@@ -186,12 +122,6 @@ class ResponsesStreamState:
         """The arguments of each call so far, or a custom tool's input, by the output index of its item."""
         calls = [slot for slot in self._slots() if isinstance(slot, CallSlot)]
         return {_own(slot).get("output_index", number): _arguments(slot) for number, slot in enumerate(calls)}
-
-    def _slots(self) -> list[Slot]:
-        return [slot for group in self._assembler.groups for _, slot in group.ordered()]
-
-    def _texts(self, thought: bool) -> list[TextSlot]:
-        return [slot for slot in self._slots() if isinstance(slot, TextSlot) and slot.thought is thought]
 
 
 def _arguments(slot: CallSlot) -> str:

@@ -78,9 +78,7 @@ class Event(LlmResponse):
         return None if ids is None else sorted(ids)
 
     @classmethod
-    def from_response(
-        cls, response: LlmResponse, *, author: str, invocation_id: str, id: str | None = None
-    ) -> Event:
+    def from_response(cls, response: LlmResponse, *, author: str, invocation_id: str, id: str | None = None) -> Event:
         """The event that tells of ``response``; the two share nothing that can be changed."""
         # Most fields of most responses are None: copying only the others is cheap enough for each partial.
         fields = {
@@ -96,9 +94,7 @@ class Event(LlmResponse):
             return True
         if self.partial or self.get_function_calls():
             return False
-        return bool(self.error_code) or not (
-            self.get_function_responses() or self.has_trailing_code_execution_result()
-        )
+        return bool(self.error_code) or not (self.get_function_responses() or self.has_trailing_code_execution_result())
 
     def get_function_calls(self) -> list[types.FunctionCall]:
         """All calls in this event, those included that must not run (see ``executable_function_calls``)."""

@@ -133,9 +133,7 @@ def build_statements(insert: Any) -> Statements:
 
     def put(table: Table) -> Any:
         row = insert(table).values({column.name: bindparam(column.name) for column in table.columns})
-        return row.on_conflict_do_update(
-            index_elements=list(table.primary_key), set_={"value": row.excluded.value}
-        )
+        return row.on_conflict_do_update(index_elements=list(table.primary_key), set_={"value": row.excluded.value})
 
     named = is_given(sessions.c.app_name, sessions.c.user_id, sessions.c.session_id)
     of_app, of_user = is_given(sessions.c.app_name), is_given(sessions.c.app_name, sessions.c.user_id)
@@ -160,17 +158,12 @@ def build_statements(insert: Any) -> Statements:
         )
 
     return Statements(
-        create_session=insert(sessions)
-        .values(new_session)
-        .on_conflict_do_nothing()
-        .returning(sessions.c.key),
+        create_session=insert(sessions).values(new_session).on_conflict_do_nothing().returning(sessions.c.key),
         advance_session=update(sessions)
         .values(revision=sessions.c.revision + literal_column("1"), last_update_time=bindparam("timestamp"))
         .where(*named, sessions.c.revision == bindparam("expected"), ~held_already)
         .returning(sessions.c.key),
-        insert_event=insert(events).values(
-            {column.name: bindparam(column.name) for column in events.columns}
-        ),
+        insert_event=insert(events).values({column.name: bindparam(column.name) for column in events.columns}),
         find_session=select(sessions.c.key, sessions.c.last_update_time, sessions.c.revision).where(*named),
         find_event=select(events.c.data).where(*is_given(events.c.session_key, events.c.event_id)),
         newest_events=select(events.c.data)
@@ -203,9 +196,7 @@ def compile_for_sqlite() -> Statements:
     """The statements as SQL text with ``:name`` parameters, as ``sqlite3`` takes them."""
     dialect = sqlite.dialect(paramstyle="named")
     statements = build_statements(sqlite.insert)
-    return Statements(
-        **{f.name: str(getattr(statements, f.name).compile(dialect=dialect)) for f in fields(Statements)}
-    )
+    return Statements(**{f.name: str(getattr(statements, f.name).compile(dialect=dialect)) for f in fields(Statements)})
 
 
 def sqlite_ddl() -> list[str]:

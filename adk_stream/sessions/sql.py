@@ -179,9 +179,7 @@ def _sqlite_path(url: str) -> str:
     except ArgumentError as problem:
         raise SessionError(f"not a database URL: {url!r}") from problem
     if parsed.drivername not in ("sqlite", "sqlite+pysqlite", "sqlite+aiosqlite"):
-        raise SessionError(
-            f"sessions cannot be kept in {parsed.drivername!r} yet; use sqlite:///path/to/file.db"
-        )
+        raise SessionError(f"sessions cannot be kept in {parsed.drivername!r} yet; use sqlite:///path/to/file.db")
     if parsed.query or parsed.host:
         raise SessionError("a SQLite URL is sqlite:///path/to/file.db, without a host and without options")
     return parsed.database or ":memory:"

@@ -29,9 +29,7 @@ _LIVE_FIELDS = frozenset(
     }
 )
 # GenerateContentResponse, https://ai.google.dev/api/generate-content. Usage alone does not tell: Live has it.
-_GEMINI_FIELDS = frozenset(
-    {"candidates", "promptFeedback", "modelVersion", "prompt_feedback", "model_version"}
-)
+_GEMINI_FIELDS = frozenset({"candidates", "promptFeedback", "modelVersion", "prompt_feedback", "model_version"})
 _ANTHROPIC_TYPES = ("message_start", "message_delta", "message_stop", "content_block_")
 
 

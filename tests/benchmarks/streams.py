@@ -42,10 +42,9 @@ def _words(first: int, last: int) -> str:
 
 
 def _argument_fragments(n: int) -> list[str]:
-    """The JSON of a call that writes a program and a table of rows, in ``n`` fragments as models send them."""
-    code = "".join(f'row[{i}] = "word {i}"\n' for i in range(n // 4))
-    rows = [{"name": f"row {i}", "size": i, "tags": ["a", "b"]} for i in range(n // 8)]
-    text = json.dumps({"code": code, "rows": rows})
+    """The JSON of a call to an editing tool, a list of edits, in ``n`` fragments of about 12 characters."""
+    edits = [{"line": i, "text": f'row[{i}] = "word {i}"\n'} for i in range(n // 4)]
+    text = json.dumps({"path": "table.py", "edits": edits})
     size = -(-len(text) // n)
     return [text[at : at + size] for at in range(0, len(text), size)]
 
