@@ -11,14 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from adk_stream.aggregator import StreamingResponseAggregator, aggregate, aggregate_async
+    from adk_stream.execution import read_messages_stream
     from adk_stream.indexer import StreamingPartIndexer
     from adk_stream.parts import StreamChunk, StreamedPart, StreamFault, StreamLimits
     from adk_stream.providers import to_native
+    from adk_stream.providers.anthropic_handler import MessagesStream, MessagesStreamHandler
+    from adk_stream.providers.openai_chat_state import ChatStreamState
+    from adk_stream.providers.openai_responses_state import ResponsesStreamState
     from adk_stream.response import LlmResponse
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ChatStreamState": "providers.openai_chat_state",
+    "MessagesStream": "providers.anthropic_handler",
+    "MessagesStreamHandler": "providers.anthropic_handler",
+    "ResponsesStreamState": "providers.openai_responses_state",
+    "read_messages_stream": "execution",
     "LlmResponse": "response",
     "StreamChunk": "parts",
     "StreamFault": "parts",
@@ -32,7 +41,11 @@ _HOMES = {
 }
 
 __all__ = [
+    "ChatStreamState",
     "LlmResponse",
+    "MessagesStream",
+    "MessagesStreamHandler",
+    "ResponsesStreamState",
     "StreamChunk",
     "StreamFault",
     "StreamLimits",
@@ -41,6 +54,7 @@ __all__ = [
     "StreamingResponseAggregator",
     "aggregate",
     "aggregate_async",
+    "read_messages_stream",
     "to_native",
 ]
 

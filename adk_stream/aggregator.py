@@ -18,6 +18,7 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
+    Sequence,
 )
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
@@ -231,10 +232,13 @@ class StreamingResponseAggregator:
 
     # ------------------------------------------------------------- flush="close"
 
-    def _take_partials(self, candidate: _Candidate, parts: Iterable[StreamedPart]) -> list[LlmResponse]:
+    def _take_partials(self, candidate: _Candidate, parts: Sequence[StreamedPart]) -> list[LlmResponse]:
         """One partial for everything that the chunk has to show."""
         state = self._state
         assembler, response_id = candidate.assembler, state.response_id
+        if len(parts) == 1:
+            only = _shown(parts[0], assembler.add(parts[0], response_id))
+            return [] if only is None else [self._partial([only])]
         shown = []
         for streamed in parts:
             part = _shown(streamed, assembler.add(streamed, response_id))
@@ -421,15 +425,19 @@ def _text_makers() -> tuple[Callable[[str], types.Part], Callable[[str], types.P
 
 
 @cache
-def _call_templates() -> tuple[Template[types.Part], Template[types.Part], Template[types.FunctionCall]]:
-    """A part with a call, one with metadata too, and the call of a fragment."""
+def _call_makers() -> tuple[Callable[[Any], types.Part], Callable[[Any, Any], types.Part], Callable[..., Any]]:
+    """Functions that make a part of a call, one of a call and metadata, and the call itself of id and name."""
     from google.genai import types
 
     from adk_stream.response import Template
 
     call = types.FunctionCall(id=None, name=None, will_continue=True)
-    part = types.Part(function_call=call)
-    return Template(part), Template(types.Part(function_call=call, part_metadata={})), Template(call)
+    bare, told = types.Part(function_call=call), types.Part(function_call=call, part_metadata={})
+    return (
+        Template(bare).maker("function_call"),
+        Template(told).pair_maker("function_call", "part_metadata"),
+        Template(call).pair_maker("id", "name"),
+    )
 
 
 @cache
@@ -445,7 +453,9 @@ def _shown(streamed: StreamedPart, slot: Slot | None) -> types.Part | None:
     """The part of a partial response that shows this streamed part; None when there is nothing to see."""
     if type(slot) is TextSlot:
         delta = streamed.part if type(streamed.part) is PartDelta else part_delta(streamed.part)
-        text = delta.text and slot.text.visible(delta.text)
+        text = delta.text
+        if text and not (text.isascii() and not slot.text.half):
+            text = slot.text.visible(text)
         if delta.thought_signature or delta.part_metadata:
             return _single(slot, msgspec.structs.replace(delta, text=text))
         return _text_makers()[delta.thought](text) if text else None
@@ -479,16 +489,16 @@ def _single(slot: TextSlot | AudioSlot, delta: PartDelta) -> types.Part:
 
 def _shown_call(streamed: StreamedPart, slot: CallSlot) -> types.Part:
     """A fragment of a call: JSON text in ``part_metadata["arguments_delta"]``, or Gemini's ``partial_args``."""
-    bare, with_metadata, call_template = _call_templates()
-    delta = part_delta(streamed.part).function_call
-    shown = call_template.clone({"id": slot.id, "name": slot.name})
-    if delta is not None and delta.partial_args:
-        fragments = map(_shown_fragment, delta.partial_args)
+    make_part, make_told_part, make_call = _call_makers()
+    delta = streamed.part if type(streamed.part) is PartDelta else part_delta(streamed.part)
+    shown: types.FunctionCall = make_call(slot.id, slot.name)
+    call = delta.function_call
+    if call is not None and call.partial_args:
+        fragments = map(_shown_fragment, call.partial_args)
         shown.partial_args = [fragment for fragment in fragments if fragment is not None]
     if streamed.arguments_delta is None:
-        return bare.clone({"function_call": shown})
-    metadata = {"arguments_delta": slot.text.visible(streamed.arguments_delta)}
-    return with_metadata.clone({"function_call": shown, "part_metadata": metadata})
+        return make_part(shown)
+    return make_told_part(shown, {"arguments_delta": slot.text.visible(streamed.arguments_delta)})
 
 
 def _shown_fragment(raw: dict[str, Any]) -> types.PartialArg | None:
@@ -644,17 +654,20 @@ class Aggregation(Iterator["LlmResponse"]):
     def _run(self, stream: Any) -> Generator[LlmResponse, None, None]:
         take, speaks, line = self._aggregator.take, self._aggregator.speaks, self._line
         pieces = _pieces(stream)
+        told = False
         try:
             try:
                 for piece in pieces:
                     for chunks in line.feed(piece):
-                        speaks(line.provider)
+                        if not told:  # whoever gives chunks knows the provider
+                            speaks(line.provider)
+                            told = True
                         for chunk in chunks:
                             yield from take(chunk)
                             if chunk.error is not None:
                                 yield from self._end()
                                 return
-                    if piece:
+                    if not told and piece:
                         speaks(line.provider)
                 for chunks in line.close():
                     for chunk in chunks:
@@ -711,11 +724,14 @@ class AsyncAggregation(AsyncIterator["LlmResponse"]):
     async def _run(self, stream: Any) -> AsyncGenerator[LlmResponse, None]:
         take, speaks, line = self._aggregator.take, self._aggregator.speaks, self._line
         pieces = _async_pieces(stream)
+        told = False
         try:
             try:
                 async for piece in pieces:
                     for chunks in line.feed(piece):
-                        speaks(line.provider)
+                        if not told:  # whoever gives chunks knows the provider
+                            speaks(line.provider)
+                            told = True
                         for chunk in chunks:
                             for response in take(chunk):
                                 yield response
@@ -723,7 +739,7 @@ class AsyncAggregation(AsyncIterator["LlmResponse"]):
                                 for response in self._end():
                                     yield response
                                 return
-                    if piece:
+                    if not told and piece:
                         speaks(line.provider)
                 for chunks in line.close():
                     for chunk in chunks:

@@ -217,23 +217,37 @@ class Template(Generic[_Model]):
         """A new model with ``changes`` put in; the values must be of the right types already."""
         values = self._values.copy()
         values.update(changes)
-        model: _Model = _new(self._cls)
-        _set_values(model, values)
-        _set_fields_set(model, self._fields_set.copy())
-        _set_extra(model, None)
-        _set_private(model, None)
-        return model
+        return self._finisher()(values)
 
     def maker(self, name: str) -> Callable[[Any], _Model]:
         """``clone`` of one change, as the cheapest function of its value there can be."""
-        cls, copy_values, copy_fields_set = self._cls, self._values.copy, self._fields_set.copy
-        # local names: a global costs a dict lookup, and there are five of them for each of three models a delta
-        new, set_values, set_fields_set = _new, _set_values, _set_fields_set
-        set_extra, set_private = _set_extra, _set_private
+        copy_values, finish = self._values.copy, self._finisher()
 
         def make(value: Any) -> _Model:
             values = copy_values()
             values[name] = value
+            return finish(values)
+
+        return make
+
+    def pair_maker(self, first: str, second: str) -> Callable[[Any, Any], _Model]:
+        """``clone`` of two changes, in the same way."""
+        copy_values, finish = self._values.copy, self._finisher()
+
+        def make(first_value: Any, second_value: Any) -> _Model:
+            values = copy_values()
+            values[first], values[second] = first_value, second_value
+            return finish(values)
+
+        return make
+
+    def _finisher(self) -> Callable[[dict[str, Any]], _Model]:
+        cls, copy_fields_set = self._cls, self._fields_set.copy
+        # local names: a global costs a dict lookup, and there are five of them for each of three models a delta
+        new, set_values, set_fields_set = _new, _set_values, _set_fields_set
+        set_extra, set_private = _set_extra, _set_private
+
+        def finish(values: dict[str, Any]) -> _Model:
             model: _Model = new(cls)
             set_values(model, values)
             set_fields_set(model, copy_fields_set())
@@ -241,7 +255,7 @@ class Template(Generic[_Model]):
             set_private(model, None)
             return model
 
-        return make
+        return finish
 
 
 # pydantic guards attribute assignment; its slot descriptors are the public way round that costs least.

@@ -195,7 +195,8 @@ class ChatReader(Snapshotted):
                     text = PartDelta(content)
                     chunk.parts = (StreamedPart(text, choice.indexer.text_index("text", text), True),)
             else:
-                parts = self._read_delta(chunk, choice, delta)
+                only_calls = len(delta) == 1 and delta.get("tool_calls")
+                parts = self._calls(choice, only_calls) if only_calls else self._read_delta(chunk, choice, delta)
                 choice.streamed = choice.streamed or bool(parts)
                 chunk.parts = parts
         if wire.get("logprobs"):
