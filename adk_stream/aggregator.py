@@ -170,9 +170,9 @@ class StreamingResponseAggregator:
         if chunk.response_id and chunk.response_id != state.response_id:
             if state.response_id is not None and chunk.parts:
                 state.candidate.terminal = False  # another response begins, and has an end of its own
-            state.response_id = chunk.response_id
-        if chunk.model_version:
-            state.model_version = chunk.model_version
+            state.response_id, self._shell = chunk.response_id, None
+        if chunk.model_version and chunk.model_version != state.model_version:
+            state.model_version, self._shell = chunk.model_version, None
         if chunk.usage_metadata is not None:
             state.usage = merge_snapshot(state.usage, as_wire(chunk.usage_metadata))
         if chunk.provider_metadata is not None:
@@ -192,8 +192,8 @@ class StreamingResponseAggregator:
         if chunk.candidate_index != state.candidate.index and not self._choose(chunk.candidate_index):
             return []
         candidate = state.candidate
-        if chunk.role:
-            candidate.role = chunk.role
+        if chunk.role and chunk.role != candidate.role:
+            candidate.role, self._shell = chunk.role, None
         if chunk.terminal or chunk.native_finish_reason or chunk.metadata is not None:
             self._take_end(candidate, chunk)
         if state.flush == "close" or candidate.index != state.wanted:
@@ -211,6 +211,7 @@ class StreamingResponseAggregator:
         if index == state.wanted:
             if state.candidate.index is not None:  # it was another's: begin anew
                 state.candidate = _Candidate(PartAssembler(keep_audio=state.audio != "drop", limits=state.limits))
+                self._shell = None
             state.candidate.index = index
             return True
         if state.wanted == 0 and state.candidate.index is None:
@@ -247,11 +248,10 @@ class StreamingResponseAggregator:
         return [self._partial(shown)] if shown else []
 
     def _partial(self, parts: list[types.Part]) -> LlmResponse:
-        state = self._state
-        key = (state.candidate.role, state.model_version, state.response_id)
         shell = self._shell
-        if shell is None or shell.key != key:
-            shell = self._shell = _Shell(*key)
+        if shell is None:
+            state = self._state
+            shell = self._shell = _Shell(state.candidate.role, state.model_version, state.response_id)
         return shell.response_with(shell.content_with(parts))
 
     def _partial_transcript(self, text: str) -> LlmResponse:
@@ -331,6 +331,7 @@ class StreamingResponseAggregator:
         """
         state = self._state
         self._state = _State.fresh(state.flush, state.wanted, state.audio, state.limits)
+        self._shell = None
         if not state.seen and error is None:
             return None
         candidate = state.candidate
@@ -402,7 +403,6 @@ class _Shell:
 
         from adk_stream.response import LlmResponse, Template
 
-        self.key = (role, model_version, response_id)
         self.content_with = Template(types.Content(parts=[], role=role or "model")).maker("parts")
         empty = LlmResponse(
             content=types.Content(),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -196,11 +196,15 @@ class GeminiReader(Snapshotted):
         elif content is not None or chunk.terminal:
             chunk.empty = True
 
-    def _place(self, candidate_index: int, deltas: Any) -> list[StreamedPart]:
-        candidate = self.candidates.get(candidate_index)
+    def _candidate(self, index: int) -> _Candidate:
+        candidate = self.candidates.get(index)
         if candidate is None:
-            candidate = self.candidates[candidate_index] = _Candidate()
-        return [placed for delta in deltas if (placed := candidate.place(delta)) is not None]
+            candidate = self.candidates[index] = _Candidate()
+        return candidate
+
+    def _place(self, candidate_index: int, deltas: Iterable[PartDelta]) -> list[StreamedPart]:
+        place = self._candidate(candidate_index).place
+        return [placed for delta in deltas if (placed := place(delta)) is not None]
 
     def _read_end(self, chunk: StreamChunk, candidate: Mapping[str, Any]) -> None:
         extras = {k: v for k, v in candidate.items() if k not in _CANDIDATE_KEYS and v is not None}
