@@ -11,8 +11,10 @@ response is really built.
 from __future__ import annotations
 
 import base64
+import warnings
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import cache
 from typing import Any, Generic, Literal, TypeVar, cast
 
 from google.genai import types
@@ -297,10 +299,15 @@ def _split(cls: type[BaseModel], raw: Mapping[str, Any]) -> tuple[dict[str, Any]
             leftover[key] = value
             continue
         inner = fields[key]
-        if inner is Enum and not isinstance(value, str):
-            leftover[key] = value  # a number that the reader's tables do not know
-        elif inner is None or inner is Enum or value is None:
+        if inner is None or value is None:
             known[key] = value
+        elif issubclass(inner, Enum):
+            if isinstance(value, (str, inner)):
+                known[key] = _member(inner, value)
+            elif isinstance(value, list):
+                known[key] = value
+            else:
+                leftover[key] = value  # a number that the reader's tables do not know
         elif isinstance(value, dict):
             known[key], rest = _split(inner, value)
             if rest:
@@ -319,7 +326,7 @@ _FIELDS: dict[type[BaseModel], dict[str, Any]] = {}
 
 
 def _fields_by_key(cls: type[BaseModel]) -> dict[str, Any]:
-    """Each key that ``cls`` reads, with the model of its value (or of the list's items), ``Enum``, or None."""
+    """Each key that ``cls`` reads, with the model or enum of its value (or of the list's items), or None."""
     if cls not in _FIELDS:
         table: dict[str, Any] = {}
         for name, field in cls.model_fields.items():
@@ -332,9 +339,15 @@ def _fields_by_key(cls: type[BaseModel]) -> dict[str, Any]:
 
 
 def _kind(annotation: Any) -> Any:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return Enum if isinstance(annotation, type) and issubclass(annotation, Enum) else None
+    return annotation if isinstance(annotation, type) and issubclass(annotation, (BaseModel, Enum)) else None
+
+
+@cache
+def _member(cls: type[Enum], value: Any) -> Any:
+    """The member of that name; google-genai makes one for a name it does not know, and would warn each time."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return cls(value)
 
 
 def _types_in(annotation: Any) -> list[Any]:
