@@ -216,7 +216,9 @@ class GeminiReader(Snapshotted):
             _finish(chunk, reason, candidate.get("finishMessage"))
         elif reason:
             chunk.native_finish_reason = str(reason)
-        found = {_METADATA[key]: value for key, value in candidate.items() if key in _METADATA and value is not None}
+        found = {
+            _METADATA[key]: value for key, value in candidate.items() if key in _METADATA and not _says_nothing(value)
+        }
         if found:
             if "safety_ratings" in found:
                 found["safety_ratings"] = [_named_rating(rating) for rating in found["safety_ratings"]]
@@ -347,6 +349,10 @@ def _fault(error: Any) -> StreamChunk:
     message = error.get("message")
     fault = StreamFault(None if code is None else str(code), None if message is None else str(message))
     return StreamChunk(error=fault, provider_metadata={_PROVIDER: {"error": error}})
+
+
+def _says_nothing(value: Any) -> bool:
+    return value is None or value == {} or value == []
 
 
 def _finish(chunk: StreamChunk, reason: Any, message: Any) -> None:

@@ -14,10 +14,11 @@ import msgspec
 
 from adk_stream.checkpoint import Snapshotted
 from adk_stream.indexer import StreamingPartIndexer
+from adk_stream.metadata import merge_nested
 from adk_stream.parts import CallDelta, PartDelta, StreamChunk, StreamedPart
 from adk_stream.providers.gemini import decode_base64
 from adk_stream.providers.objects import as_event
-from adk_stream.providers.openai_chat_calls import Call, Calls, Fragment
+from adk_stream.providers.openai_chat_calls import Call, Calls, Fragment, join_pieces
 from adk_stream.providers.openai_chat_facts import (
     FINISHES,
     citations_of,
@@ -40,7 +41,8 @@ _REASONING = ("reasoning_content", "reasoning", "thinking")
 _PLAIN_CHUNK = frozenset(
     {"id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier", "obfuscation"}
 )
-_OWN_FIELDS = frozenset({"id", "object", "model", "choices", "usage", "obfuscation", "error", "citations"})
+#: Not kept: what has a field of its own, and padding against traffic analysis (OpenAI's, Mistral's).
+_OWN_FIELDS = frozenset({"id", "object", "model", "choices", "usage", "obfuscation", "p", "error", "citations"})
 _PLAIN_CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs"})
 _KNOWN_CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs", "message", "usage", "text", "error"})
 _PLAIN_DELTA = frozenset({"content", "role"})
@@ -55,6 +57,9 @@ _KNOWN_DELTA = frozenset(
         "annotations",
         "reasoning_details",
         "images",
+        "extra_content",
+        "executed_tools",
+        "token_id",  # of this chunk alone
         *_REASONING,
     }
 )
@@ -69,9 +74,13 @@ class _Choice(msgspec.Struct):
     indexer: StreamingPartIndexer = msgspec.field(default_factory=StreamingPartIndexer)
     calls: Calls = msgspec.field(default_factory=Calls)
     splitter: ThinkSplitter | None = None
-    told: set[int] = set()  # part indexes whose field name the provider's own message needs, and that have it
     streamed: bool = False  # a delta brought content; a whole ``message`` is a copy then
     finished: bool = False
+    natural: bool = False  # its end, so far as it came, is one that closes calls
+    details: dict[int, dict[str, Any]] = {}  # by part index: what the part tells for the provider's own message
+    tools: dict[str, int] = {}  # part indexes of the server's own tools, by their number
+    audio_rest: str = ""  # base64 digits that make no whole byte yet
+    sealed: int = -1  # index of a part that holds nothing but the newest signature
 
 
 class ChatReader(Snapshotted):
@@ -97,18 +106,21 @@ class ChatReader(Snapshotted):
             return ()
         if type(event) is str:
             return self._read_done()
-        if not event.get("choices") or "error" in event:
-            fault = fault_of(event)
-            if fault is not None:
-                return (StreamChunk(error=fault, provider_metadata={PROVIDER: {"error": event.get("error") or event}}),)
+        if event is None:
+            return ()
+        fault = None if event.get("choices") and "error" not in event else fault_of(event)
         first = StreamChunk()
-        self._read_head(first, event)
+        if fault is None or event.get("error"):
+            self._read_head(first, event)
         chunks = [first]
         for number, choice in enumerate(event.get("choices") or ()):
             if number:
                 chunks.append(StreamChunk(response_id=self.response_id))
             if choice:
                 self._read_choice(chunks[-1], choice)
+        if fault is not None:  # last, so that what came with it is kept
+            told = {PROVIDER: {"error": event.get("error") or dict(event)}}
+            chunks.append(StreamChunk(error=fault, provider_metadata=told))
         return chunks
 
     def read_object(self, event: Any) -> Sequence[StreamChunk]:
@@ -116,18 +128,19 @@ class ChatReader(Snapshotted):
         return self.read(as_event(event))
 
     def close(self) -> Sequence[StreamChunk]:
-        """Text that was held back as the beginning of a tag."""
-        return [
-            StreamChunk(parts, candidate_index=index)
-            for index, choice in self.choices.items()
-            if (parts := self._release(choice))
-        ]
+        """What was held back: half a tag, and calls whose last words might still have come after a natural end."""
+        rests = ((index, self._rest(choice)) for index, choice in self.choices.items())
+        return [StreamChunk(parts, candidate_index=index) for index, parts in rests if parts]
+
+    def _rest(self, choice: _Choice) -> list[StreamedPart]:
+        calls = choice.calls.take_rest() if choice.natural else ()
+        return [*self._release(choice), *_closed(choice, calls)]
 
     # ------------------------------------------------------------- the chunk
 
     def _read_head(self, chunk: StreamChunk, event: Mapping[str, Any]) -> None:
         if self.response_id is None and event.get("id"):
-            self.response_id = event["id"]  # servers that change it in mid-stream still send one response
+            self.response_id = str(event["id"])  # servers that change it in mid-stream still send one response
         chunk.response_id = self.response_id
         if event.get("model"):
             self.model = chunk.model_version = event["model"]
@@ -163,8 +176,9 @@ class ChatReader(Snapshotted):
         self.done = True
         chunks = []
         for index, choice in self.choices.items():
-            parts = [*self._release(choice), *self._close_calls(choice, natural=not choice.finished)]
-            chunk = StreamChunk(parts, candidate_index=index)
+            if not choice.finished:
+                choice.natural = choice.streamed
+            chunk = StreamChunk(self._rest(choice), candidate_index=index, response_id=self.response_id)
             if not choice.finished and choice.streamed:
                 chunk.finish_reason, chunk.terminal = "STOP", True
             chunks.append(chunk)
@@ -181,7 +195,7 @@ class ChatReader(Snapshotted):
         return choice
 
     def _read_choice(self, chunk: StreamChunk, wire: Mapping[str, Any]) -> None:
-        chunk.candidate_index = index = wire.get("index") or 0
+        chunk.candidate_index = index = int(wire.get("index") or 0)
         choice = self._choice(index)
         delta = wire.get("delta")
         if not wire.keys() <= _PLAIN_CHOICE:
@@ -218,17 +232,21 @@ class ChatReader(Snapshotted):
     def _finish(self, chunk: StreamChunk, choice: _Choice, reason: Any) -> None:
         word = str(reason)
         chunk.native_finish_reason = word
-        chunk.finish_reason = FINISHES.get(word, "OTHER")
+        chunk.finish_reason = FINISHES.get(word.lower(), "OTHER")
         chunk.terminal = choice.finished = True
-        closed = self._close_calls(choice, natural=chunk.finish_reason == "STOP")
-        chunk.parts = [*chunk.parts, *self._release(choice), *closed]
+        choice.natural = chunk.finish_reason == "STOP"
+        if choice.natural:
+            chunk.parts = [*chunk.parts, *_closed(choice, choice.calls.take_ready())]
 
     # ------------------------------------------------------------- a delta
 
     def _read_delta(self, chunk: StreamChunk, choice: _Choice, delta: Mapping[str, Any]) -> list[StreamedPart]:
         """Reasoning, text, refusal, audio, images, calls: in this order within one delta."""
         parts = _reasoning(choice, delta)
-        parts += self._content(choice, delta.get("content"))
+        if delta.get("extra_content"):
+            parts += self._sealed(choice, delta.get("content"), delta["extra_content"])
+        else:
+            parts += self._content(choice, delta.get("content"))
         refusal = delta.get("refusal")
         if refusal:
             parts.append(_run(choice, "refusal", PartDelta(refusal, part_metadata={"refusal": True})))
@@ -239,11 +257,12 @@ class ChatReader(Snapshotted):
         for image in delta.get("images") or ():
             choice.indexer.end_run()
             parts.append(StreamedPart(PartDelta(whole=_image(image)), choice.indexer.next_index()))
-        calls = list(delta.get("tool_calls") or ())
-        if delta.get("function_call"):  # the form before tools: one call, never numbered
-            calls.append({"index": "function_call", "function": delta["function_call"]})
-        if calls:
-            parts += self._calls(choice, calls)
+        for tool in delta.get("executed_tools") or ():
+            parts.append(_server_tool(choice, tool))
+        if delta.get("tool_calls"):
+            parts += self._calls(choice, delta["tool_calls"])
+        if delta.get("function_call"):  # the form before tools
+            parts += self._calls(choice, (delta["function_call"],), is_old=True)
         extras = {key: value for key, value in delta.items() if key not in _KNOWN_DELTA and value is not None}
         if extras:
             _beside(chunk, {"delta": extras})
@@ -261,18 +280,39 @@ class ChatReader(Snapshotted):
             elif item.get("type") == "thinking":
                 inner = item.get("thinking") or ()
                 thought = inner if isinstance(inner, str) else "".join(each.get("text") or "" for each in inner)
+                rest = {k: v for k, v in item.items() if k not in ("type", "thinking") and v is not None}
                 if thought:
-                    parts.append(_thought(choice, thought, "thought", {"field": "content"}))
+                    parts.append(_thought(choice, thought, "thought", {"field": "content"}, rest))
+            elif item:  # a reference, an image, …: as it came
+                choice.indexer.end_run()
+                whole = {"partMetadata": {PROVIDER: {"content": item}}}
+                parts.append(StreamedPart(PartDelta(whole=whole), choice.indexer.next_index()))
         return parts
+
+    def _sealed(self, choice: _Choice, content: Any, extra: Any) -> list[StreamedPart]:
+        """Text with a signature (Gemini over this line): a part of its own, with the signature as it came.
+
+        A signature that comes alone is a part of its own too, and so are the pieces of one together.
+        """
+        indexer = choice.indexer
+        text = content if isinstance(content, str) and content else None
+        if text is None and choice.sealed == indexer.index:
+            known = choice.details[choice.sealed]
+        else:
+            indexer.end_run()
+            choice.sealed, known = indexer.next_index(), {}
+        told = choice.details[choice.sealed] = join_pieces(known, extra)
+        if text is not None:
+            place, choice.sealed = choice.sealed, -1
+        else:
+            place = choice.sealed
+        return [StreamedPart(PartDelta(text, part_metadata={PROVIDER: {"extra_content": told}}), place, True)]
 
     def _text(self, choice: _Choice, text: str) -> list[StreamedPart]:
         if not text:
             return []
         if choice.splitter is None:
             return [_run(choice, "text", PartDelta(text))]
-        if choice.indexer.run == "thought" or choice.indexer.index >= 0:
-            # reasoning came in a field of its own: a closing tag that follows closes nothing we have not seen
-            choice.splitter.off = choice.splitter.off and not choice.splitter.anywhere
         return _split_runs(choice, choice.splitter.feed(text))
 
     def _release(self, choice: _Choice) -> list[StreamedPart]:
@@ -288,53 +328,39 @@ class ChatReader(Snapshotted):
 
     # ------------------------------------------------------------- tool calls
 
-    def _calls(self, choice: _Choice, entries: Sequence[Any]) -> list[StreamedPart]:
+    def _calls(self, choice: _Choice, entries: Sequence[Any], is_old: bool = False) -> list[StreamedPart]:
         parts: list[StreamedPart] = []
-        taken: list[Call] = []
+        touched: set[int] = set()
         for entry in entries:
             if not entry:
                 continue
-            fragment = Fragment.read(entry)
-            call = choice.calls.find(fragment, taken)
-            if call is None:
-                if not (fragment.name or fragment.id or fragment.text or fragment.args is not None):
-                    continue
-                parts += self._close_whole(choice)
-                call = Call(choice.indexer.next_index(), fragment.key)
-                if any(other.id == fragment.id for other in choice.calls.all):
-                    fragment.id = None  # a server's id for two calls: the second gets one of its own
-                choice.calls.all.append(call)
-            taken.append(call)
-            parts.append(self._call_delta(call, fragment))
-            if call.whole and call is not choice.calls.all[-1] and not call.complete:
-                parts.append(self._close_call(choice, call))
+            fragment = Fragment.read(entry, is_old)
+            taken = choice.calls.take(fragment, touched)
+            if taken is None:
+                continue
+            call, text, opened = taken
+            if opened:
+                call.index = choice.indexer.next_index()
+                parts += _closed(choice, choice.calls.take_ready(but=call.number))
+            if not (call.complete or fragment.says_nothing):
+                parts.append(_call_delta(call, fragment, text))
         return parts
 
-    def _call_delta(self, call: Call, fragment: Fragment) -> StreamedPart:
-        text = call.take(fragment)
-        delta = PartDelta(function_call=CallDelta(call.id, call.name))
-        metadata: dict[str, Any] = {}
-        if fragment.extra:
-            metadata[PROVIDER] = {"extra_content": call.extra}
-        if fragment.custom:
-            metadata["custom_tool"] = True
-        if metadata:
-            delta.part_metadata = metadata
-        return StreamedPart(delta, call.index, True, text)
 
-    def _close_whole(self, choice: _Choice) -> list[StreamedPart]:
-        """A later call begins: those before it whose JSON has closed are over."""
-        return [self._close_call(choice, call) for call in choice.calls.all if call.whole and not call.complete]
+def _call_delta(call: Call, fragment: Fragment, text: str) -> StreamedPart:
+    delta = PartDelta(function_call=CallDelta(call.id, call.name))
+    if fragment.extra or fragment.is_old:
+        delta.part_metadata = {PROVIDER: {**call.extra, "function_call": True} if call.is_old else call.extra}
+    if fragment.custom:
+        delta.part_metadata = {**(delta.part_metadata or {}), "custom_tool": True}
+    return StreamedPart(delta, call.index, True, text)
 
-    def _close_calls(self, choice: _Choice, natural: bool) -> list[StreamedPart]:
-        """The end: a natural one closes every call, any other those whose JSON has closed."""
-        open_calls = [call for call in choice.calls.all if not call.complete]
-        return [self._close_call(choice, call) for call in open_calls if natural or call.whole]
 
-    def _close_call(self, choice: _Choice, call: Call) -> StreamedPart:
-        call.complete = True
+def _closed(choice: _Choice, calls: Sequence[Call]) -> list[StreamedPart]:
+    """Calls that are over, as complete parts."""
+    if calls:
         choice.indexer.end_run()
-        return StreamedPart(PartDelta(function_call=CallDelta(call.id, call.name, call.args)), call.index)
+    return [StreamedPart(PartDelta(function_call=CallDelta(call.id, call.name)), call.index) for call in calls]
 
 
 def _content_of(wire: Mapping[str, Any], choice: _Choice) -> Any:
@@ -356,14 +382,23 @@ def _run(choice: _Choice, kind: str, delta: PartDelta) -> StreamedPart:
     return StreamedPart(delta, choice.indexer.text_index(kind, delta), True)
 
 
-def _thought(choice: _Choice, text: str, kind: str, told: Mapping[str, Any]) -> StreamedPart:
+def _thought(
+    choice: _Choice, text: str, kind: str, told: Mapping[str, Any], rest: Mapping[str, Any] | None = None
+) -> StreamedPart:
     """A thought delta; the first of its run says how the provider's own message spells it."""
     delta = PartDelta(text, True)
     streamed = _run(choice, kind, delta)
-    if streamed.index is not None and streamed.index not in choice.told:
-        choice.told.add(streamed.index)
-        delta.part_metadata = {PROVIDER: dict(told)}
+    _tell(choice, streamed.index or 0, delta, {**told, **({"detail": dict(rest)} if rest else {})})
     return streamed
+
+
+def _tell(choice: _Choice, index: int, delta: PartDelta, told: dict[str, Any]) -> None:
+    """Note on a part what the provider's own message needs beside its text, when that is new."""
+    known = choice.details.get(index)
+    merged = merge_nested(known, told)
+    if merged != known:
+        choice.details[index] = merged
+        delta.part_metadata = {PROVIDER: merged}
 
 
 def _split_runs(choice: _Choice, runs: Sequence[tuple[bool, str]]) -> list[StreamedPart]:
@@ -393,22 +428,23 @@ def _reasoning(choice: _Choice, delta: Mapping[str, Any]) -> list[StreamedPart]:
 
 def _detail(choice: _Choice, detail: Mapping[str, Any], number: int, spelled: bool) -> StreamedPart | None:
     """One of OpenRouter's ``reasoning_details``: pieces with one index are one detail, and one part."""
-    kind = detail.get("type")
     text = (detail.get("text") or detail.get("summary") or "") if spelled else ""
-    opaque = detail.get("signature") or detail.get("data")
+    seal = next((name for name in ("signature", "data") if isinstance(detail.get(name), str) and detail[name]), None)
+    rest = {k: v for k, v in detail.items() if k not in ("text", "summary", seal) and v is not None}
     at = detail.get("index")
-    if not text and not opaque:
-        return None
-    key = f"detail {number if at is None else at} {kind}"
-    index = choice.indexer.call_index(key)
-    if choice.indexer.run != key:
-        choice.indexer.run = key  # text that follows is another run
-    delta = PartDelta(text or None, True, opaque.encode("utf-8", "surrogatepass") if opaque else None)
-    if index not in choice.told:
-        choice.told.add(index)
-        rest = {k: v for k, v in detail.items() if k not in ("text", "summary", "signature", "data")}
-        delta.part_metadata = {PROVIDER: {"field": "reasoning_details", "detail": rest}}
-    return StreamedPart(delta, index, True)
+    key = f"detail {number if at is None else at} {detail.get('type')}"
+    index = choice.indexer.calls.get(key)
+    if index is None or (at is None and text and choice.indexer.run != key):
+        if not (text or seal):
+            return None
+        index = choice.indexer.calls[key] = choice.indexer.next_index()
+    choice.indexer.run, choice.indexer.run_index = key, index  # text that follows is another run
+    delta = PartDelta(text or None, True, detail[seal].encode("utf-8", "surrogatepass") if seal else None)
+    told: dict[str, Any] = {"field": "reasoning_details", "detail": rest}
+    if seal:
+        told["sealed"] = seal
+    _tell(choice, index, delta, told)
+    return StreamedPart(delta, index, True) if text or seal or delta.part_metadata else None
 
 
 def _audio(chunk: StreamChunk, choice: _Choice, audio: Mapping[str, Any]) -> list[StreamedPart]:
@@ -419,9 +455,12 @@ def _audio(chunk: StreamChunk, choice: _Choice, audio: Mapping[str, Any]) -> lis
     if audio.get("transcript"):
         chunk.output_transcript = audio["transcript"]
         choice.streamed = True
-    if not audio.get("data"):
+    digits = choice.audio_rest + (audio.get("data") or "")
+    whole_bytes = len(digits) - len(digits) % 4
+    digits, choice.audio_rest = digits[:whole_bytes], digits[whole_bytes:]
+    if not digits:
         return []
-    whole = {"inlineData": {"mimeType": _AUDIO_TYPE, "data": decode_base64(audio["data"])}}
+    whole = {"inlineData": {"mimeType": _AUDIO_TYPE, "data": decode_base64(digits)}}
     delta = PartDelta(whole=whole, provider=PROVIDER)
     return [_run(choice, _AUDIO_TYPE, delta)]
 
@@ -434,3 +473,14 @@ def _image(image: Any) -> dict[str, Any]:
     if head.startswith("data:") and data:
         return {"inlineData": {"mimeType": head.removeprefix("data:"), "data": decode_base64(data)}, **metadata}
     return {"fileData": {"fileUri": url}, **metadata}
+
+
+def _server_tool(choice: _Choice, tool: Mapping[str, Any]) -> StreamedPart:
+    """A tool that Groq ran itself: told of when it begins, and again with what it gave."""
+    choice.indexer.end_run()
+    key = str(tool.get("index"))
+    index = choice.tools.get(key)
+    if index is None:
+        index = choice.tools[key] = choice.indexer.next_index()
+    whole = {"partMetadata": {"server_tool": dict(tool)}}
+    return StreamedPart(PartDelta(whole=whole, provider=PROVIDER), index, tool.get("output") is None)

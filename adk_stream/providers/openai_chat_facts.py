@@ -9,17 +9,24 @@ from adk_stream.parts import StreamFault
 
 __all__ = ["FINISHES", "citations_of", "fault_of", "logprobs_of", "merge_usage", "usage_counts"]
 
-#: (finish reason in Gemini's words, calls may be closed by it). Others are unknown, and no natural end.
+#: Finish reasons in Gemini's words, by the provider's in lower case. Others are unknown, and no natural end.
 FINISHES: dict[str, str] = {
     "stop": "STOP",
     "tool_calls": "STOP",
     "function_call": "STOP",
     "eos": "STOP",
+    "eos_token": "STOP",
+    "end_turn": "STOP",
+    "tool_use": "STOP",
+    "stop_sequence": "STOP",
     "length": "MAX_TOKENS",
     "max_tokens": "MAX_TOKENS",
     "model_length": "MAX_TOKENS",
+    "model_context_window_exceeded": "MAX_TOKENS",
     "content_filter": "SAFETY",
     "refusal": "SAFETY",
+    "safety": "SAFETY",
+    "sensitive": "SAFETY",
 }
 
 #: Where servers put the sentence about an error.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ def to_native(responses: Sequence[LlmResponse]) -> dict[str, Any]:
     refusals: list[str] = []
     calls: list[dict[str, Any]] = []
     details: list[dict[str, Any]] = []
+    images: list[dict[str, Any]] = []
+    tools: list[dict[str, Any]] = []
     reasoning: dict[str, list[str]] = {}
     message: dict[str, Any] = {"role": "assistant"}
     for response in responses:
@@ -39,29 +42,44 @@ def to_native(responses: Sequence[LlmResponse]) -> dict[str, Any]:
             metadata = part.part_metadata or {}
             told = metadata.get(_PROVIDER) or {} if own else {}
             if part.function_call is not None:
-                if "server_tool" not in metadata:
-                    calls.append(_call(part.function_call, metadata, told))
+                if "server_tool" in metadata:
+                    continue
+                call = _call(part.function_call, metadata, told)
+                if told.get("function_call"):
+                    message["function_call"] = call["function"]
+                else:
+                    calls.append(call)
+            elif "server_tool" in metadata:
+                if own and isinstance(metadata["server_tool"], Mapping):
+                    tools.append(dict(metadata["server_tool"]))
             elif metadata.get("refusal"):
                 refusals.append(part.text or "")
             elif part.thought:
                 _think(part, told, texts, items, details, reasoning)
-            elif part.text and "server_tool" not in metadata:
+            elif told.get("content"):
+                items.append(dict(told["content"]))
+            elif told.get("image"):
+                images.append(_image(part, told["image"]))
+            elif part.text:
                 texts.append(part.text)
                 items.append({"type": "text", "text": part.text})
-        audio = (beside.get(_PROVIDER) or {}).get("audio") or {}
-        if own and audio.get("id"):
-            message["audio"] = {"id": audio["id"]}
-    message["content"] = items if any(item["type"] == "thinking" for item in items) else "".join(texts)
-    if not message["content"] and (calls or refusals or "audio" in message):
+            if told.get("extra_content") and part.function_call is None:
+                message["extra_content"] = {**message.get("extra_content", {}), **told["extra_content"]}
+        kept = (beside.get(_PROVIDER) or {}) if own else {}
+        if (kept.get("audio") or {}).get("id"):
+            message["audio"] = {"id": kept["audio"]["id"]}
+        if kept.get("annotations"):
+            message["annotations"] = kept["annotations"]
+    message["content"] = items if any(item.get("type") != "text" for item in items) else "".join(texts)
+    if not message["content"] and (calls or refusals or message.keys() & {"audio", "function_call"}):
         message["content"] = None
     if refusals:
         message["refusal"] = "".join(refusals)
     message.update({field: "".join(pieces) for field, pieces in reasoning.items()})
     if details:
         message["reasoning_details"] = details
-    if calls:
-        message["tool_calls"] = calls
-    return message
+    lists = {"tool_calls": calls, "images": images, "executed_tools": tools}
+    return message | {name: each for name, each in lists.items() if each}
 
 
 def _call(call: types.FunctionCall, metadata: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,9 +91,20 @@ def _call(call: types.FunctionCall, metadata: Mapping[str, Any], told: Mapping[s
     else:
         arguments = raw if raw is not None else dump_arguments(call.args)
         native |= {"type": "function", "function": {"name": call.name or "", "arguments": arguments}}
-    if told.get("extra_content"):
-        native["extra_content"] = told["extra_content"]
+    for name, value in told.items():  # extra_content, and whatever else the entry bore
+        if name == "function" and isinstance(value, Mapping):
+            native[str(native["type"])].update(value)
+        elif name not in ("function_call", *native):
+            native[name] = value
     return native
+
+
+def _image(part: types.Part, image: Mapping[str, Any]) -> dict[str, Any]:
+    url = part.file_data.file_uri if part.file_data else None
+    if part.inline_data is not None:
+        data = base64.b64encode(part.inline_data.data or b"").decode()
+        url = f"data:{part.inline_data.mime_type};base64,{data}"
+    return {**image, "image_url": {"url": url}}
 
 
 def _think(
@@ -91,19 +120,18 @@ def _think(
     if field == "think":
         texts.append(f"<think>{text}</think>")
     elif field == "content":
-        items.append({"type": "thinking", "thinking": [{"type": "text", "text": text}]})
+        rest = told.get("detail") or {}
+        items.append({"type": "thinking", "thinking": [{"type": "text", "text": text}], **rest})
     elif field == "reasoning_details":
-        details.append(_detail(part, told.get("detail") or {}, text))
+        details.append(_detail(part, told, text))
     elif field:
         reasoning.setdefault(field, []).append(text)
 
 
-def _detail(part: types.Part, detail: Mapping[str, Any], text: str) -> dict[str, Any]:
-    native = dict(detail)
-    kind = native.get("type")
+def _detail(part: types.Part, told: Mapping[str, Any], text: str) -> dict[str, Any]:
+    native = dict(told.get("detail") or {})
     if text:
-        native["summary" if kind == "reasoning.summary" else "text"] = text
+        native["summary" if native.get("type") == "reasoning.summary" else "text"] = text
     if part.thought_signature:
-        opaque = part.thought_signature.decode("utf-8", "surrogatepass")
-        native["data" if kind == "reasoning.encrypted" else "signature"] = opaque
+        native[str(told.get("sealed") or "signature")] = part.thought_signature.decode("utf-8", "surrogatepass")
     return native
