@@ -20,7 +20,7 @@ import msgspec
 from adk_stream.checkpoint import Snapshotted
 from adk_stream.errors import NativeError
 from adk_stream.indexer import StreamingPartIndexer
-from adk_stream.metadata import as_wire
+from adk_stream.metadata import as_wire, merge_nested
 from adk_stream.parts import (
     MADE_ID_PREFIX,
     CallDelta,
@@ -386,27 +386,42 @@ def _named_rating(rating: Any) -> Any:
 def to_native(responses: Sequence[LlmResponse]) -> dict[str, Any]:
     """A ``Content`` in wire form, ready to be sent back as history: signatures on their parts, in order.
 
-    Ids that were made here are left out (the model never saw them), and so is ``partMetadata``, which is ours.
+    Ids that were made here are left out (the model never saw them), and so is ``partMetadata``, which is ours. Of
+    another provider's turn text and calls are kept: its thoughts and opaque values mean nothing to Gemini.
     """
     parts: list[dict[str, Any]] = []
     for response in responses:
         if response.partial:
             raise NativeError("a partial response is a hint for display and no part of the history")
+        own = (response.provider_metadata or {}).get("provider") in (None, _PROVIDER, "gemini-live")
         data = response.model_dump(mode="json", by_alias=True, exclude_none=True, include={"content"})
-        parts += filter(None, map(_native_part, (data.get("content") or {}).get("parts") or ()))
+        for part in (data.get("content") or {}).get("parts") or ():
+            parts += _native_part(part) if own else _foreign_part(part)
     return {"role": "model", "parts": parts}
 
 
-def _native_part(part: dict[str, Any]) -> dict[str, Any]:
+def _native_part(part: dict[str, Any]) -> list[dict[str, Any]]:
     metadata = part.pop("partMetadata", {})
-    if "server_tool" in metadata and not part.keys() - {"text"}:
-        return {}  # another provider's own tool: nothing that Gemini could read
+    unknown = metadata.get(_PROVIDER)
+    native = _native_call(part, metadata)
+    return [merge_nested(unknown, native) if isinstance(unknown, dict) else native]
+
+
+def _foreign_part(part: dict[str, Any]) -> list[dict[str, Any]]:
+    metadata = part.pop("partMetadata", {})
+    if part.get("thought") or "server_tool" in metadata:
+        return []
+    part.pop("thoughtSignature", None)
+    return [_native_call(part, metadata)] if part else []
+
+
+def _native_call(part: dict[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
     call = part.get("functionCall")
-    if call is not None:
-        if str(call.get("id", "")).startswith(MADE_ID_PREFIX):
-            del call["id"]
-        call.pop("partialArgs", None)
-        call.pop("willContinue", None)
-        if "args" not in call:
-            call["args"] = {"raw_arguments": metadata.get("raw_arguments") or ""}
-    return part
+    if call is None:
+        return part
+    call = {key: value for key, value in call.items() if key not in ("partialArgs", "willContinue")}
+    if str(call.get("id", "")).startswith(MADE_ID_PREFIX):
+        del call["id"]
+    if "args" not in call:
+        call["args"] = {"raw_arguments": metadata.get("raw_arguments") or ""}
+    return {**part, "functionCall": call}
