@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 # a python block directly followed (but for a line of prose) by the text it prints
-SHOWN = re.findall(r"```python\n(.*?)```\n+(?:prints\n+)?```text\n(.*?)```", README, re.S)
+SHOWN = re.findall(r"```python\n((?:(?!```).)*)```\n+(?:prints\n+)?```text\n(.*?)```", README, re.S)
 
 
 def test_readme_shows_programs_with_their_output() -> None:

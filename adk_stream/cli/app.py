@@ -1,0 +1,230 @@
+"""The commands and their arguments; what they do stands in the modules they import when they run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from adk_stream.cli.outcome import UsageProblem, run_command
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="adk-stream",
+    help="Shows, aggregates, keeps and replays the streamed output of language models.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+sessions = typer.Typer(
+    help="The sessions that were stored: list, show, export, delete.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(sessions, name="sessions")
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Provider = Annotated[
+    str,
+    typer.Option(
+        "--provider",
+        metavar="LINE",
+        help="gemini, gemini-live, openai-chat, openai-responses or anthropic; auto judges by the first events.",
+    ),
+]
+SessionDb = Annotated[
+    str | None,
+    typer.Option(
+        "--session-db",
+        metavar="URL",
+        help="sqlite:///file.db or a path; without it $ADK_STREAM_SESSION_DB, else a file in the user's data folder.",
+    ),
+]
+SessionId = Annotated[str, typer.Argument(metavar="ID", help="The session's id.")]
+AppName = Annotated[str, typer.Option("--app", help="The application whose sessions they are.")]
+Files = Annotated[list[str], typer.Argument(metavar="FILE...", help="Recordings, or - for standard input.")]
+
+_APP = "adk-stream"
+
+
+def _end(command: Callable[[], int], debug: bool) -> None:
+    raise typer.Exit(run_command(command, debug=debug or bool(os.environ.get("ADK_STREAM_DEBUG"))))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from adk_stream import __version__
+
+        typer.echo(f"adk-stream {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def run(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="A recording, or - for standard input; with --model the prompt (- reads it)."
+        ),
+    ],
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="PROVIDER:NAME", help="Ask this model, e.g. gemini:NAME.")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", metavar="URL", help="Where the model is served, e.g. a local server.")
+    ] = None,
+    provider: Provider = "auto",
+    pace: Annotated[
+        float, typer.Option("--pace", metavar="FACTOR", help="Multiplies recorded times: 0 at once, 2 half as fast.")
+    ] = 1.0,
+    interval: Annotated[
+        float, typer.Option("--interval", metavar="SECONDS", help="Between two events, for files without times.")
+    ] = 0.0,
+    session_db: SessionDb = None,
+    no_session: Annotated[bool, typer.Option("--no-session", help="Store nothing.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Show a stream live, store it in a session, say how it ended."""
+
+    def command() -> int:
+        from adk_stream.cli import run
+
+        store = run.Store(session_db, wanted=not no_session)
+        if model is not None:
+            return run.run_model(model, source, base_url=base_url, store=store)
+        if base_url is not None:
+            raise UsageProblem("--base-url goes with --model")
+        return run.run_recording(source, provider, pace=pace, interval=interval, store=store)
+
+    _end(command, debug)
+
+
+@app.command()
+def aggregate(
+    files: Files,
+    provider: Provider = "auto",
+    flush: Annotated[
+        str, typer.Option("--flush", metavar="WHEN", help="close: one final; boundary: one whenever a run ends.")
+    ] = "close",
+    partials: Annotated[bool, typer.Option("--partials", help="Partial responses too.")] = False,
+    native: Annotated[bool, typer.Option("--native", help="The provider's own final message instead.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Streams to responses, one JSON object a line."""
+
+    def command() -> int:
+        from adk_stream.cli.aggregate import aggregate_files
+
+        return aggregate_files(files, provider, flush, partials=partials, native=native)
+
+    _end(command, debug)
+
+
+@app.command()
+def inspect(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A recording, or - for standard input.")],
+    provider: Provider = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    debug: Debug = False,
+) -> None:
+    """What happened in this stream: parts, timing, where it broke and why."""
+
+    def command() -> int:
+        from adk_stream.cli.inspect import inspect
+
+        return inspect(file, provider, as_json)
+
+    _end(command, debug)
+
+
+@app.command()
+def replay(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Recordings.")],
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 0,
+    pace: Annotated[
+        float, typer.Option("--pace", metavar="FACTOR", help="Multiplies the recorded times: 0 at once, 1 as recorded.")
+    ] = 1.0,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option("--fault", metavar="TEXT", help="What goes wrong with every answer, e.g. drop=3 or stall=2@5."),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """A local server that answers real clients with recordings, in the provider's own wire."""
+
+    def command() -> int:
+        from adk_stream.cli.replay import replay_files
+
+        return replay_files(files, host=host, port=port, pace=pace, faults=fault or [])
+
+    _end(command, debug)
+
+
+@sessions.command("list")
+def list_sessions(session_db: SessionDb = None, app_name: AppName = _APP, debug: Debug = False) -> None:
+    """One line a session: id, when it was updated last, how many events, whose."""
+
+    def command() -> int:
+        from adk_stream.cli.sessions import list_sessions
+
+        return list_sessions(session_db, app_name)
+
+    _end(command, debug)
+
+
+@sessions.command("show")
+def show_session(
+    session_id: SessionId,
+    session_db: SessionDb = None,
+    app_name: AppName = _APP,
+    as_json: Annotated[bool, typer.Option("--json", help="All of it, as one JSON object.")] = False,
+    debug: Debug = False,
+) -> None:
+    """The events of a session, part by part."""
+
+    def command() -> int:
+        from adk_stream.cli.sessions import show_session
+
+        return show_session(session_db, app_name, session_id, as_json=as_json)
+
+    _end(command, debug)
+
+
+@sessions.command("export")
+def export_session(
+    session_id: SessionId, session_db: SessionDb = None, app_name: AppName = _APP, debug: Debug = False
+) -> None:
+    """The events of a session, one JSON object a line."""
+
+    def command() -> int:
+        from adk_stream.cli.sessions import export_session
+
+        return export_session(session_db, app_name, session_id)
+
+    _end(command, debug)
+
+
+@sessions.command("delete")
+def delete_session(
+    session_id: SessionId, session_db: SessionDb = None, app_name: AppName = _APP, debug: Debug = False
+) -> None:
+    """Delete a session with its events."""
+
+    def command() -> int:
+        from adk_stream.cli.sessions import delete_session
+
+        return delete_session(session_db, app_name, session_id)
+
+    _end(command, debug)

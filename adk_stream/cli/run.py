@@ -1,0 +1,153 @@
+"""``adk-stream run``: a stream shown while it comes, stored in a session, and how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+import time
+from collections.abc import AsyncIterable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from adk_stream.aggregator import AsyncAggregation, aggregate_async
+from adk_stream.cli.aggregate import holds_something
+from adk_stream.cli.outcome import COMPLETED, INTERRUPTED, UNFINISHED, UNUSABLE, UsageProblem, complain
+from adk_stream.cli.show import LiveText, live_view, summary
+from adk_stream.cli.source import in_thread, open_source
+from adk_stream.cli.storage import SessionKeeper, open_store
+from adk_stream.errors import SessionError
+from adk_stream.recording import Recording, play_async
+
+if TYPE_CHECKING:
+    from adk_stream.response import LlmResponse
+
+__all__ = ["Store", "run_model", "run_recording"]
+
+
+@dataclass(frozen=True)
+class Store:
+    """Where a run is stored, and whether."""
+
+    url: str | None = None
+    wanted: bool = True
+
+    def open(self) -> SessionKeeper | None:
+        """A keeper for one run; None when nothing is to be stored."""
+        return SessionKeeper(open_store(self.url)) if self.wanted else None
+
+
+def run_recording(file: str, provider: str, *, pace: float, interval: float, store: Store) -> int:
+    """Show a recording, or standard input as it comes."""
+    if not (math.isfinite(pace) and pace >= 0):
+        raise UsageProblem(f"--pace is a factor from 0, not {pace}")
+    source = open_source(file, provider, interval=interval)
+    if isinstance(source, Recording):
+        line = source.provider if provider == "auto" and source.provider else provider
+        return _show(play_async(source, pace), line, store)
+    return _show(in_thread(source), provider, store)
+
+
+def run_model(model: str, prompt: str, *, base_url: str | None, store: Store) -> int:
+    """Ask a model and show its answer."""
+    from adk_stream.cli.gemini import ask, prompt_of, wanted_model
+
+    name = wanted_model(model)
+    text = prompt_of(prompt)
+    return _show(ask(name, text, base_url=base_url), "gemini", store, prompt=text)
+
+
+def _show(pieces: AsyncIterable[Any], provider: str, store: Store, prompt: str | None = None) -> int:
+    import adk_stream.response  # noqa: F401  # it takes its time, which is not the model's
+
+    stream = aggregate_async(pieces, provider)
+    return asyncio.run(_run(stream, store.open(), live_view(sys.stdout), prompt))
+
+
+async def _run(stream: AsyncAggregation, keeper: SessionKeeper | None, view: LiveText, prompt: str | None) -> int:
+    run = _Run(stream, keeper, view)
+    try:
+        if keeper is not None and prompt is not None:
+            await keeper.keep(_said(prompt), author="user")
+        return await run.to_its_end()
+    finally:
+        if keeper is not None:
+            await keeper.close()
+
+
+class _Run:
+    """One stream from its first response to its last line."""
+
+    def __init__(self, stream: AsyncAggregation, keeper: SessionKeeper | None, view: LiveText) -> None:
+        self._stream = stream
+        self._keeper = keeper
+        self._view = view
+        self._kept: LlmResponse | None = None
+        self._first_token: float | None = None
+        self._start = time.monotonic()
+
+    async def to_its_end(self) -> int:
+        trouble: Exception | None = None
+        interrupted = False
+        try:
+            async with aclosing(self._stream):
+                async for response in self._stream:
+                    await self._take(response)
+        except asyncio.CancelledError:  # Ctrl-C: what had come is kept, and the command ends by itself
+            task = asyncio.current_task()
+            if task is not None:
+                task.uncancel()
+            interrupted = True
+        except Exception as problem:
+            if isinstance(problem, BrokenPipeError):
+                await self._keep_cancelled()
+            if self._stream.final is None or isinstance(problem, (BrokenPipeError, SessionError)):
+                raise
+            trouble = problem
+        await self._keep_cancelled()
+        self._view.end()
+        if trouble is not None:
+            complain(trouble)
+        code = self._tell()
+        return INTERRUPTED if interrupted else code
+
+    async def _take(self, response: LlmResponse) -> None:
+        if response.partial:
+            if self._first_token is None:
+                self._first_token = time.monotonic() - self._start
+            if self._keeper is not None:
+                await self._keeper.open()
+            self._view.show(response)
+        elif holds_something(response):
+            self._view.show(response)
+            await self._keep(response)
+
+    async def _keep(self, response: LlmResponse) -> None:
+        self._kept = response
+        if self._keeper is not None:
+            await self._keeper.keep(response)
+
+    async def _keep_cancelled(self) -> None:
+        """What a stream that was left held; nothing where its final has come already."""
+        final = self._stream.final
+        if final is not None and final is not self._kept and holds_something(final):
+            await self._keep(final)
+
+    def _tell(self) -> int:
+        final = self._kept
+        if self._keeper is not None and self._keeper.session is not None:
+            print(f"session {self._keeper.session.id}", file=sys.stderr)
+        if final is None:
+            complain("nothing came that is a stream that can be read")
+            return UNUSABLE
+        print(summary(final, self._first_token), file=sys.stderr, flush=True)
+        return COMPLETED if final.status == "completed" else UNFINISHED
+
+
+def _said(prompt: str) -> LlmResponse:
+    from google.genai import types
+
+    from adk_stream.response import LlmResponse
+
+    return LlmResponse(content=types.Content(role="user", parts=[types.Part(text=prompt)]))
