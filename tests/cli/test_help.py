@@ -27,7 +27,7 @@ def test_help_loads_nothing_that_takes_its_time(command):
     assert "Usage: adk-stream" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS])
+@pytest.mark.parametrize("command", ["", "run"])
 def test_help_answers_at_once(command):
     took = []
     for _ in range(5):  # the best of five: other processes share the machine

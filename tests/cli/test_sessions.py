@@ -7,13 +7,17 @@ from command import ANSWER, SIGNATURE, WHOLE, adk_stream
 pytestmark = pytest.mark.usefixtures("environment")
 
 
-@pytest.fixture
-def stored(tmp_path):
-    """The options that name a store, and the id of the session in it."""
-    options = ("--session-db", f"sqlite:///{tmp_path}/other.db")
+def store_in(folder):
+    """The options that name a store in that folder, and the id of the session in it."""
+    options = ("--session-db", f"sqlite:///{folder}/other.db")
     code, _, err = adk_stream("run", "-", *options, stdin=WHOLE)
     assert code == 0, err
     return options, next(line.split()[1] for line in err.splitlines() if line.startswith("session "))
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    return store_in(tmp_path_factory.mktemp("store"))
 
 
 def test_a_new_process_shows_the_same_parts_and_signatures(stored):
@@ -36,8 +40,8 @@ def test_a_new_process_shows_the_same_parts_and_signatures(stored):
     assert json.loads(out) == event
 
 
-def test_list_and_delete(stored):
-    options, session_id = stored
+def test_list_and_delete(tmp_path):
+    options, session_id = store_in(tmp_path)
     code, out, _ = adk_stream("sessions", "list", *options)
     assert code == 0
     assert out.startswith(session_id)
