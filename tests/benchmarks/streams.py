@@ -154,7 +154,11 @@ def anthropic_tools(n: int) -> Stream:
         events.append({"type": "content_block_stop", "index": index})
 
     thinking = [{"type": "thinking_delta", "thinking": _word(i)} for i in range(third)]
-    block(0, {"type": "thinking", "thinking": "", "signature": ""}, [*thinking, {"type": "signature_delta", "signature": "c2ln"}])
+    block(
+        0,
+        {"type": "thinking", "thinking": "", "signature": ""},
+        [*thinking, {"type": "signature_delta", "signature": "c2ln"}],
+    )
     text = [{"type": "text_delta", "text": _word(i)} for i in range(third, 2 * third)]
     block(1, {"type": "text", "text": ""}, text)
     fragments = _argument_fragments(third)
@@ -170,11 +174,22 @@ def responses_tools(n: int) -> Stream:
     """A message and a function call, half each, with the whole given again at the end as the server does."""
     half = n // 2
     text, fragments = _words(0, half), _argument_fragments(half)
-    message: dict[str, Any] = {"id": "msg_1", "type": "message", "role": "assistant", "status": "in_progress", "content": []}
+    message: dict[str, Any] = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "status": "in_progress",
+        "content": [],
+    }
     call = {"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "write", "arguments": ""}
     call |= {"status": "in_progress"}
     part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
-    response: dict[str, Any] = {"id": "resp_bench", "object": "response", "created_at": 1700000000, "model": "gpt-bench"}
+    response: dict[str, Any] = {
+        "id": "resp_bench",
+        "object": "response",
+        "created_at": 1700000000,
+        "model": "gpt-bench",
+    }
     response |= {"status": "in_progress", "output": [], "error": None, "incomplete_details": None, "instructions": None}
     response |= {"metadata": {}, "parallel_tool_calls": True, "temperature": 1.0, "tool_choice": "auto", "tools": []}
     response |= {"top_p": 1.0, "usage": None}
@@ -195,7 +210,12 @@ def responses_tools(n: int) -> Stream:
         {"type": "response.output_item.done", "output_index": 0, "item": done_message},
         {"type": "response.output_item.added", "output_index": 1, "item": call},
         *({"type": "response.function_call_arguments.delta", **call_place, "delta": f} for f in fragments),
-        {"type": "response.function_call_arguments.done", **call_place, "name": "write", "arguments": "".join(fragments)},
+        {
+            "type": "response.function_call_arguments.done",
+            **call_place,
+            "name": "write",
+            "arguments": "".join(fragments),
+        },
         {"type": "response.output_item.done", "output_index": 1, "item": done_call},
         {
             "type": "response.completed",
