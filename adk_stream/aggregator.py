@@ -41,7 +41,10 @@ from adk_stream.parts import (
     Text,
     TextSlot,
     WholeSlot,
+    as_text,
     audio_of,
+    encodable,
+    fresh,
     part_delta,
 )
 from adk_stream.providers.gemini import GeminiReader, is_empty
@@ -168,11 +171,13 @@ class StreamingResponseAggregator:
         state = self._state
         state.seen = True
         if chunk.response_id and chunk.response_id != state.response_id:
-            if state.response_id is not None and chunk.parts:
-                state.candidate.terminal = False  # another response begins, and has an end of its own
-            state.response_id, self._shell = chunk.response_id, None
+            response_id = _words(chunk.response_id)
+            if response_id != state.response_id:
+                if state.response_id is not None and chunk.parts:
+                    state.candidate.terminal = False  # another response begins, and has an end of its own
+                state.response_id, self._shell = response_id, None
         if chunk.model_version and chunk.model_version != state.model_version:
-            state.model_version, self._shell = chunk.model_version, None
+            state.model_version, self._shell = _words(chunk.model_version), None
         if chunk.usage_metadata is not None:
             state.usage = merge_snapshot(state.usage, as_wire(chunk.usage_metadata))
         if chunk.provider_metadata is not None:
@@ -193,7 +198,7 @@ class StreamingResponseAggregator:
             return []
         candidate = state.candidate
         if chunk.role and chunk.role != candidate.role:
-            candidate.role, self._shell = chunk.role, None
+            candidate.role, self._shell = _words(chunk.role), None
         if chunk.terminal or chunk.native_finish_reason or chunk.metadata is not None:
             self._take_end(candidate, chunk)
         if state.flush == "close" or candidate.index != state.wanted:
@@ -202,7 +207,8 @@ class StreamingResponseAggregator:
             responses = self._take_boundaries(candidate, chunk)
         if chunk.output_transcript:
             candidate.transcript.append(chunk.output_transcript)
-            responses.append(self._partial_transcript(chunk.output_transcript))
+            heard = candidate.transcript.visible(chunk.output_transcript)
+            responses += [self._partial_transcript(heard)] if heard else []
         return responses
 
     def _choose(self, index: int) -> bool:
@@ -223,7 +229,7 @@ class StreamingResponseAggregator:
         if chunk.metadata is not None:
             wire = {name: as_wire(value) for name, value in chunk.metadata.items()}
             candidate.metadata = merge_metadata(candidate.metadata, wire)
-        if chunk.native_finish_reason or chunk.finish_reason:
+        if chunk.finish_reason or (chunk.native_finish_reason and not candidate.terminal):
             candidate.finish_reason = chunk.finish_reason
             candidate.native_finish_reason = chunk.native_finish_reason
             candidate.finish_code = chunk.finish_code
@@ -504,12 +510,12 @@ def _shown_call(streamed: StreamedPart, slot: CallSlot) -> types.Part:
 def _shown_fragment(raw: dict[str, Any]) -> types.PartialArg | None:
     path, text = raw.get("jsonPath"), raw.get("stringValue")
     if len(raw) == 2 and type(path) is str and type(text) is str:
-        return _fragment_template().clone({"json_path": path, "string_value": text})
+        return _fragment_template().clone({"json_path": encodable(path), "string_value": encodable(text)})
     from google.genai import types
 
     from adk_stream.response import read_lenient
 
-    return read_lenient(types.PartialArg, raw)[0]
+    return read_lenient(types.PartialArg, fresh(raw))[0]
 
 
 def _is_run(part: types.Part) -> bool:
@@ -540,10 +546,11 @@ def _is_refusal(part: types.Part) -> bool:
 
 def _end_fields(candidate: _Candidate, fault: StreamFault | None, refused: bool) -> dict[str, Any]:
     """Status, finish reason and error of a final: judged by the terminal sign alone, a refusal aside."""
-    native_word = candidate.native_finish_reason
+    native_word = _words(candidate.native_finish_reason)
     native = {"native_finish_reason": native_word}
     if fault is not None:
-        return native | {"status": fault.status, "error_code": fault.code, "error_message": fault.message}
+        code, message = _words(fault.code), _words(fault.message)
+        return native | {"status": fault.status, "error_code": code, "error_message": message}
     if not candidate.terminal:
         message = "the stream ended without a terminal sign"
         return native | {"status": "incomplete", "error_code": "STREAM_CUT", "error_message": message}
@@ -555,10 +562,14 @@ def _end_fields(candidate: _Candidate, fault: StreamFault | None, refused: bool)
     return native | {
         "status": "incomplete",
         "finish_reason": _finish_reason(reason),
-        "error_code": candidate.finish_code
-        or (reason if reason != "OTHER" else candidate.native_finish_reason or reason),
-        "error_message": candidate.finish_message,
+        "error_code": _words(candidate.finish_code or (reason if reason != "OTHER" else native_word or reason)),
+        "error_message": _words(candidate.finish_message),
     }
+
+
+def _words(value: Any) -> str | None:
+    """What should be a text and may be anything, as a text."""
+    return None if value is None else as_text(value)
 
 
 def _finish_reason(word: str) -> types.FinishReason:
@@ -588,23 +599,27 @@ def _metadata_fields(state: _State) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     beside: dict[str, Any] = {"provider": state.provider} if state.provider else {}
     if state.usage:
-        fields["usage_metadata"], _ = read_lenient(types.GenerateContentResponseUsageMetadata, state.usage)
+        usage = fresh(state.usage)
+        fields["usage_metadata"], _ = read_lenient(types.GenerateContentResponseUsageMetadata, usage)
         if "usage" not in state.provider_metadata:
-            beside["usage"] = state.usage
-    for name, value in state.candidate.metadata.items():
+            beside["usage"] = usage
+    for name, value in fresh(state.candidate.metadata).items():
         if name not in _METADATA_MODELS:
-            fields[name] = value
+            if name != "avg_logprobs" or isinstance(value, (int, float)):
+                fields[name] = value
+            else:
+                beside[name] = value
             continue
         model = getattr(types, _METADATA_MODELS[name])
-        if isinstance(value, list):
-            pairs = [read_lenient(model, item) for item in value]
+        if name == "safety_ratings":
+            pairs = [read_lenient(model, item) for item in (value if isinstance(value, list) else [value])]
             fields[name] = [pair[0] for pair in pairs if pair[0] is not None]
             leftover = [pair[1] for pair in pairs if pair[1] is not None]
         else:
             fields[name], leftover = read_lenient(model, value)
         if leftover:
             beside[name] = leftover
-    metadata = merge_nested(beside, state.provider_metadata)
+    metadata = fresh(merge_nested(beside, state.provider_metadata))
     if metadata:
         fields["provider_metadata"] = metadata
     return {name: value for name, value in fields.items() if name in LlmResponse.model_fields}

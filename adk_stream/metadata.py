@@ -42,7 +42,8 @@ def merge_metadata(old: dict[str, Any], new: Mapping[str, Any]) -> dict[str, Any
         if value is None:
             continue
         rule = _RULES.get(name)
-        merged[name] = rule(merged[name], value) if rule and name in merged else _first(name, value)
+        both = isinstance(value, dict) and isinstance(merged.get(name), dict)
+        merged[name] = rule(merged[name], value) if rule and both else _first(name, value)
     return merged
 
 
@@ -51,11 +52,15 @@ def _first(name: str, value: Any) -> Any:
     return _RULES[name]({}, value) if name in _RULES and isinstance(value, dict) else value
 
 
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _distinct(*lists: Any) -> list[Any]:
     """Their items in order of first appearance."""
     seen: dict[str, Any] = {}
     for items in lists:
-        for item in items or ():
+        for item in _items(items):
             seen.setdefault(repr(item), item)
     return list(seen.values())
 
@@ -84,9 +89,9 @@ def _merge_grounding(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]
     place = {repr(chunk): number for number, chunk in enumerate(chunks)}
     supports: list[Any] = []
     for part in (old, new):
-        own = part.get("groundingChunks") or []
-        for support in part.get("groundingSupports") or []:
-            indices = support.get("groundingChunkIndices") if isinstance(support, dict) else None
+        own = _items(part.get("groundingChunks"))
+        for support in _items(part.get("groundingSupports")):
+            indices = _items(support.get("groundingChunkIndices")) if isinstance(support, dict) else None
             # indices beyond the message's own chunks speak of the chunks that came before
             supports.append(
                 {**support, "groundingChunkIndices": [place[repr(own[i])] if _within(i, own) else i for i in indices]}
@@ -111,7 +116,7 @@ def _merge_logprobs(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """
     merged = merge_snapshot(old, {key: value for key, value in new.items() if key not in _TOKEN_LISTS})
     for key in _TOKEN_LISTS:
-        if new.get(key):
+        if _items(new.get(key)):
             merged.setdefault(key, []).extend(new[key])
     return merged
 

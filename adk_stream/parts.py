@@ -31,7 +31,10 @@ __all__ = [
     "StreamFault",
     "StreamLimits",
     "StreamedPart",
+    "as_text",
     "audio_of",
+    "encodable",
+    "fresh",
     "part_delta",
 ]
 
@@ -207,6 +210,16 @@ class Text(msgspec.Struct):
         return bool(self.fragments or self.blocks)
 
 
+def encodable(text: str) -> str:
+    """The text without halves of surrogate pairs: with them no JSON of a response could be written."""
+    return text if text.isascii() else _repair_surrogates(text)
+
+
+def as_text(value: Any) -> str:
+    """What should be a text and may be any JSON value, as an encodable text."""
+    return encodable(value if isinstance(value, str) else str(value))
+
+
 def _repair_surrogates(text: str) -> str:
     """Pairs joined; a half whose other half never came is U+FFFD, since no encoding can hold it."""
     try:
@@ -250,7 +263,7 @@ class TextSlot(msgspec.Struct, tag="text"):
         if self.signature:
             fields["thought_signature"] = b"".join(self.signature)
         if self.metadata:
-            fields["part_metadata"] = _fresh(self.metadata)
+            fields["part_metadata"] = fresh(self.metadata)
         return types.Part(**fields)
 
     @property
@@ -275,8 +288,10 @@ class CallSlot(msgspec.Struct, tag="call"):
 
     def append(self, delta: PartDelta, fragment: str | None) -> bool:
         call = delta.function_call or CallDelta()
-        self.id = call.id or self.id
-        self.name = call.name or self.name
+        if call.id:
+            self.id = as_text(call.id)
+        if call.name:
+            self.name = as_text(call.name)
         self.signature = self.signature or delta.thought_signature
         if delta.part_metadata:
             self.metadata = merge_nested(self.metadata, delta.part_metadata)
@@ -311,10 +326,12 @@ class CallSlot(msgspec.Struct, tag="call"):
     def arguments(self) -> tuple[dict[str, Any] | None, str | None, str | None]:
         """(the arguments, or None; the raw text when they are None; what is wrong with them)"""
         if self.args is not None:
-            return _fresh(self.args), None, None
+            return fresh(self.args), None, None
         if self.paths is not None:
             args, problem = self.paths.build()
-            return (args, None, None) if self.complete and args is not None else (None, self.paths.text(), problem)
+            if self.complete and args is not None:
+                return fresh(args), None, None
+            return None, encodable(self.paths.text()), problem
         raw = self.text.join()
         if self.metadata and self.metadata.get("custom_tool"):
             # free text has no end of its own: only a call that was closed has all of it
@@ -322,17 +339,17 @@ class CallSlot(msgspec.Struct, tag="call"):
         if not self.complete and not raw.strip():
             return None, raw, None
         args = parse_arguments(raw)
-        return args, (raw if args is None else None), None
+        return (None, raw, None) if args is None else (fresh(args), None, None)
 
     def build(self) -> types.Part:
         from google.genai import types
 
         args, raw, problem = self.arguments()
-        metadata = _fresh(self.metadata or {})
+        metadata = fresh(self.metadata or {})
         if args is None:
             metadata["raw_arguments"] = raw
         if problem:
-            metadata["arguments_error"] = problem
+            metadata["arguments_error"] = encodable(problem)
         if not self.complete:
             metadata["unfinished"] = True
         fields: dict[str, Any] = {"function_call": types.FunctionCall(id=self.id, name=self.name, args=args)}
@@ -343,12 +360,14 @@ class CallSlot(msgspec.Struct, tag="call"):
         return types.Part(**fields)
 
 
-def _fresh(value: Any) -> Any:
-    """A deep copy of a JSON value."""
+def fresh(value: Any) -> Any:
+    """A deep copy of a JSON value, every text of it ``encodable``."""
+    if isinstance(value, str):
+        return encodable(value)
     if isinstance(value, dict):
-        return {key: _fresh(item) for key, item in value.items()}
+        return {encodable(key): fresh(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_fresh(item) for item in value]
+        return [fresh(item) for item in value]
     return value
 
 
@@ -369,10 +388,10 @@ class WholeSlot(msgspec.Struct, tag="whole"):
 
         if not isinstance(self.part, dict):
             return self.part.model_copy(deep=True)  # type: ignore[no-any-return]
-        part, leftover = read_lenient(types.Part, _fresh(self.part))
+        part, leftover = read_lenient(types.Part, fresh(self.part))
         part = part or types.Part()
         if leftover is not None:
-            part.part_metadata = {**(part.part_metadata or {}), self.provider or "provider": _fresh(leftover)}
+            part.part_metadata = {**(part.part_metadata or {}), self.provider or "provider": fresh(leftover)}
         return part
 
 
@@ -399,6 +418,7 @@ class Group(msgspec.Struct):
     response_id: str | None = None
     slots: dict[int, Slot] = {}
     newest_complete: int = -1  # the highest index at which a complete part stands
+    given: dict[int, str] = {}  # ids of the calls that ``drain`` gave out, by index
 
     def ordered(self) -> list[tuple[int, Slot]]:
         return sorted(self.slots.items())
@@ -451,7 +471,9 @@ class PartAssembler(msgspec.Struct):
             return slot
         return self._add_other(group, index, slot, streamed, delta)
 
-    def _add_other(self, group: Group, index: int, slot: Slot | None, streamed: StreamedPart, delta: PartDelta) -> Slot:
+    def _add_other(
+        self, group: Group, index: int, slot: Slot | None, streamed: StreamedPart, delta: PartDelta
+    ) -> Slot | None:
         if delta.function_call is not None:
             return self._add_call(group, index, slot, streamed, delta)
         if delta.whole is None:
@@ -490,7 +512,10 @@ class PartAssembler(msgspec.Struct):
 
     def _add_call(
         self, group: Group, index: int, slot: Slot | None, streamed: StreamedPart, delta: PartDelta
-    ) -> CallSlot:
+    ) -> CallSlot | None:
+        call = delta.function_call
+        if slot is None and call is not None and call.id and group.given.get(index) == call.id:
+            return None  # a copy of a call that was given out, and may have run: it counts once
         if not isinstance(slot, CallSlot):
             if slot is not None and group.response_id is None:
                 group = self._open(None)
@@ -519,6 +544,8 @@ class PartAssembler(msgspec.Struct):
                     return parts
                 del group.slots[index]
                 parts += self._built(slot)
+                if isinstance(slot, CallSlot) and slot.id:
+                    group.given[index] = slot.id
             if len(self.groups) == 1:
                 break
             del self.groups[0]

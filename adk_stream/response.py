@@ -282,11 +282,21 @@ def read_lenient(cls: type[_Model], raw: Any) -> tuple[_Model | None, Any]:
             return cls.model_validate(known), leftover or None
         except ValidationError as problem:
             bad = {str(error["loc"][0]) for error in problem.errors() if error["loc"]} & known.keys()
-            if not bad:
-                return None, raw
-            for name in bad:
-                leftover[name] = raw[name]
-                del known[name]
+        except (AttributeError, TypeError, ValueError):  # google-genai's enums break on what is no text
+            bad = {name for name, value in known.items() if not _fits(cls, {name: value})}
+        if not bad:
+            return None, raw
+        for name in bad:
+            leftover[name] = raw[name]
+            del known[name]
+
+
+def _fits(cls: type[BaseModel], known: dict[str, Any]) -> bool:
+    try:
+        cls.model_validate(known)
+    except (AttributeError, TypeError, ValueError):
+        return False
+    return True
 
 
 def _split(cls: type[BaseModel], raw: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -126,9 +126,7 @@ def test_depth_is_bounded() -> None:
 
 
 @given(st.text(st.sampled_from('{}[]:,"\\ud83e0 1.tn-\n'), max_size=14), objects, st.data())
-def test_the_same_texts_are_json_as_for_the_standard_library(
-    noise: str, value: Any, data: st.DataObject
-) -> None:
+def test_the_same_texts_are_json_as_for_the_standard_library(noise: str, value: Any, data: st.DataObject) -> None:
     text = json.dumps(value)
     cut = data.draw(st.integers(0, len(text)))
     for candidate in (noise, text[:cut], text[:cut] + noise + text[cut:]):
@@ -232,9 +230,7 @@ def test_any_streaming_of_an_object_builds_it(stream: tuple[Any, list[dict[str, 
 
 
 @given(streams(), st.data())
-def test_the_state_can_be_saved_anywhere(
-    stream: tuple[Any, list[dict[str, Any]]], data: st.DataObject
-) -> None:
+def test_the_state_can_be_saved_anywhere(stream: tuple[Any, list[dict[str, Any]]], data: st.DataObject) -> None:
     _, partials = stream
     cut = data.draw(st.integers(0, len(partials)))
     args = data.draw(st.none() | st.just({"kept": [1, {"x": 2**70}]}))
@@ -256,9 +252,7 @@ def test_every_value_is_where_its_path_points(stream: tuple[Any, list[dict[str, 
     for leaf in state.leaves.values():
         if any("\ud800" <= char <= "\udfff" or char < " " for key in leaf.keys for char in str(key)):
             continue
-        path = "$" + "".join(
-            f"[{key}]" if isinstance(key, int) else f"[{json.dumps(key)}]" for key in leaf.keys
-        )
+        path = "$" + "".join(f"[{key}]" if isinstance(key, int) else f"[{json.dumps(key)}]" for key in leaf.keys)
         assert same(jsonpath.findall(path, built), [leaf.read()])
         path = module._spell(leaf.keys)
         if max(path) < "\U00010000":  # the judge knows no shorthand for names beyond
@@ -604,9 +598,7 @@ def pieces(text: str, cuts: Iterable[int]) -> list[str]:
     st.sampled_from([None, 1, "\r\n\t "]),
     st.lists(st.integers(0, 10_000), max_size=20) | st.just(range(400)),
 )
-def test_a_complete_preview_is_what_json_reads(
-    value: Any, ascii_only: bool, indent: Any, cuts: Iterable[int]
-) -> None:
+def test_a_complete_preview_is_what_json_reads(value: Any, ascii_only: bool, indent: Any, cuts: Iterable[int]) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     preview = ArgumentsPreview()
     shown: dict[str, Any] = {}
@@ -734,9 +726,7 @@ def test_a_key_given_twice_starts_over() -> None:
 def add_many(count: int) -> None:
     state = PathArguments()
     for number in range(count):
-        state.add(
-            {"jsonPath": f"$.rows[{number % 4}].text", "stringValue": "twelve chars", "willContinue": True}
-        )
+        state.add({"jsonPath": f"$.rows[{number % 4}].text", "stringValue": "twelve chars", "willContinue": True})
     built, _ = state.build()
     assert built is not None
     assert sum(len(row["text"]) for row in built["rows"]) == 12 * count

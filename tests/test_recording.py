@@ -72,9 +72,7 @@ class Clock:
         (b"<html>what is this?</html>", None, "sse", 1),
     ],
 )
-def test_a_plain_file_is_cut_into_its_events(
-    data: bytes, provider: str | None, wire_format: str, count: int
-) -> None:
+def test_a_plain_file_is_cut_into_its_events(data: bytes, provider: str | None, wire_format: str, count: int) -> None:
     recording = Recording.from_bytes(data, interval=0.5)
     assert recording.provider == provider
     assert recording.wire_format == wire_format
@@ -160,9 +158,7 @@ def own(*lines: object, **header: object) -> bytes:
 
 
 def test_our_own_file_keeps_bytes_and_times() -> None:
-    data = own(
-        {"at": 0.5, "text": "data: é"}, {"at": 1, "base64": "8J+Y"}, provider="gemini", status=200, model="m"
-    )
+    data = own({"at": 0.5, "text": "data: é"}, {"at": 1, "base64": "8J+Y"}, provider="gemini", status=200, model="m")
     recording = Recording.from_bytes(data)
     assert recording.pieces == (Piece(0.5, "data: é".encode()), Piece(1.0, b"\xf0\x9f\x98"))
     assert recording.provider == "gemini"
@@ -242,9 +238,7 @@ def test_saved_and_loaded_is_the_same(pieces: list[tuple[float, bytes]], provide
 
 def test_metadata_cannot_change_the_version_or_the_provider(tmp_path: Path) -> None:
     path = tmp_path / "x.rec.jsonl"
-    save_recording(
-        Recording((), "gemini", metadata={"adk_stream_recording": 9, "provider": "x", "a": 1}), path
-    )
+    save_recording(Recording((), "gemini", metadata={"adk_stream_recording": 9, "provider": "x", "a": 1}), path)
     assert load_recording(path).provider == "gemini"
     assert load_recording(path).metadata == {"a": 1}
 

@@ -162,7 +162,7 @@ class GeminiReader(Snapshotted):
         first = StreamChunk(response_id=event.get("responseId"), model_version=event.get("modelVersion"))
         usage = event.get("usageMetadata")
         if usage:
-            first.usage_metadata = usage
+            first.usage_metadata = _object(usage)
         if not event.keys() <= _RESPONSE_KEYS:
             self._read_rare(first, event)
         candidates = event.get("candidates")
@@ -327,10 +327,12 @@ def _audio_type(whole: Any) -> str | None:
     return mime_type if isinstance(mime_type, str) and mime_type.startswith("audio/") else None
 
 
-def decode_base64(text: str) -> bytes:
+def decode_base64(text: str | bytes) -> bytes:
     """Base64 in either alphabet, padded or not (RFC 4648); what is none is kept as the UTF-8 bytes it came as."""
-    if not isinstance(text, str):
+    if isinstance(text, (bytes, bytearray)):
         return bytes(text)
+    if not isinstance(text, str):
+        raise TypeError(f"base64 is a text, not a {type(text).__name__}")
     standard = text.translate(_URL_SAFE)
     try:
         return base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)
@@ -349,6 +351,12 @@ def _fault(error: Any) -> StreamChunk:
     message = error.get("message")
     fault = StreamFault(None if code is None else str(code), None if message is None else str(message))
     return StreamChunk(error=fault, provider_metadata={_PROVIDER: {"error": error}})
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"a {type(value).__name__} where an object is needed")
+    return value
 
 
 def _says_nothing(value: Any) -> bool:

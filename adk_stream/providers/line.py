@@ -15,7 +15,7 @@ from adk_stream.checkpoint import pack, unpack
 from adk_stream.errors import MalformedStreamError, StreamLimitError, UnknownLineError
 from adk_stream.parts import StreamChunk, StreamLimits
 from adk_stream.providers import DONE, LINES, Reader, open_reader, reader_type
-from adk_stream.wire import BytesDecoder, WireEvent, decode_json, detect_line
+from adk_stream.wire import MAX_DEPTH, BytesDecoder, WireEvent, decode_json, detect_line, is_too_deep
 
 __all__ = ["Line"]
 
@@ -145,16 +145,20 @@ class Line:
     def _read_wire(self, event: WireEvent) -> Sequence[StreamChunk]:
         try:
             value = _decode_plain(event.data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             value = self._value(event)
             if value is _SKIPPED:
                 return ()
         self.event_count += 1
+        if event.data.count(b"{") + event.data.count(b"[") > MAX_DEPTH and self._passes_over(value):
+            return ()
         name = event.name
         return self._read(_error_event(value) if name == "error" else value, name)
 
     def _feed_event(self, event: Any, name: str | None) -> Iterator[Sequence[StreamChunk]]:
         self.event_count += 1
+        if self._passes_over(event):
+            return
         if name == "error":
             event = _error_event(event)
         if self._reader is None:
@@ -170,6 +174,14 @@ class Line:
                 )
             return
         yield self._read(event, name)
+
+    def _passes_over(self, event: Any) -> bool:
+        """Is the event nested too deeply to be written out again, and passed over?"""
+        if not (_has_many_brackets(event) and is_too_deep(event)):
+            return False
+        if self._skip:
+            return True
+        raise self._malformed("JSON nested too deeply", "")
 
     def _detected(self, provider: str) -> Iterator[Sequence[StreamChunk]]:
         self.provider = provider
@@ -235,6 +247,15 @@ class Line:
         if state["reader"] is not None:
             line._reader = reader_type(state["provider"]).restore(state["reader"].encode("latin-1"))
         return line
+
+
+def _has_many_brackets(event: Any) -> bool:
+    """The cheap half of ``is_too_deep``, for what is nearly every event."""
+    try:
+        data = msgspec.json.encode(event)
+    except (TypeError, ValueError, RecursionError):
+        return True
+    return data.count(b"{") + data.count(b"[") > MAX_DEPTH
 
 
 def _error_event(event: Any) -> Any:

@@ -249,7 +249,7 @@ class ChatReader(Snapshotted):
             parts += self._content(choice, delta.get("content"))
         refusal = delta.get("refusal")
         if refusal:
-            parts.append(_run(choice, "refusal", PartDelta(refusal, part_metadata={"refusal": True})))
+            parts.append(_run(choice, "refusal", PartDelta(_string(refusal), part_metadata={"refusal": True})))
         if delta.get("audio"):
             parts += _audio(chunk, choice, delta["audio"])
         if delta.get("annotations"):
@@ -276,7 +276,7 @@ class ChatReader(Snapshotted):
         parts = []
         for item in content:  # Mistral's reasoning models
             if item.get("type") == "text":
-                parts += self._text(choice, item.get("text") or "")
+                parts += self._text(choice, _string(item.get("text") or ""))
             elif item.get("type") == "thinking":
                 inner = item.get("thinking") or ()
                 thought = inner if isinstance(inner, str) else "".join(each.get("text") or "" for each in inner)
@@ -373,6 +373,12 @@ def _content_of(wire: Mapping[str, Any], choice: _Choice) -> Any:
     return {"content": wire["text"]} if isinstance(wire.get("text"), str) else None
 
 
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a {type(value).__name__} where a text is needed")
+    return value
+
+
 def _beside(chunk: StreamChunk, extras: Mapping[str, Any]) -> None:
     told = chunk.provider_metadata or {}
     chunk.provider_metadata = {**told, PROVIDER: {**told.get(PROVIDER, {}), **extras}}
@@ -453,7 +459,7 @@ def _audio(chunk: StreamChunk, choice: _Choice, audio: Mapping[str, Any]) -> lis
     if about:
         _beside(chunk, {"audio": about})
     if audio.get("transcript"):
-        chunk.output_transcript = audio["transcript"]
+        chunk.output_transcript = _string(audio["transcript"])
         choice.streamed = True
     digits = choice.audio_rest + (audio.get("data") or "")
     whole_bytes = len(digits) - len(digits) % 4

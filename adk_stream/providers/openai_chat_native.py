@@ -45,7 +45,7 @@ def to_native(responses: Sequence[LlmResponse]) -> dict[str, Any]:
                 if "server_tool" in metadata:
                     continue
                 call = _call(part.function_call, metadata, told)
-                if told.get("function_call"):
+                if told.get("function_call") and "function" in call:
                     message["function_call"] = call["function"]
                 else:
                     calls.append(call)

@@ -12,9 +12,28 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["decode_json"]
+__all__ = ["MAX_DEPTH", "decode_json", "is_too_deep"]
+
+#: Containers inside one another that an event may have: pydantic serialises at most 255 levels.
+MAX_DEPTH = 220
 
 _decode = msgspec.json.Decoder().decode
+
+
+def is_too_deep(value: Any) -> bool:
+    """Is this JSON value nested deeper than ``MAX_DEPTH``?"""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        inner: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner += [item for item in each.values() if isinstance(item, (dict, list))]
+            elif isinstance(each, list):
+                inner += [item for item in each if isinstance(item, (dict, list))]
+        if not inner:
+            return False
+        level = inner
+    return True
 
 
 def decode_json(data: bytes) -> Any:

@@ -53,9 +53,7 @@ def thinking(index: int, pieces: list[str], signature: list[str]) -> list[dict]:
     return [opened(index, {"type": "thinking", "thinking": "", "signature": ""}), *deltas, closed(index)]
 
 
-def tool(
-    index: int, id: str, name: str, *fragments: str, kind: str = "tool_use", **fields: Any
-) -> list[dict]:
+def tool(index: int, id: str, name: str, *fragments: str, kind: str = "tool_use", **fields: Any) -> list[dict]:
     deltas = [delta(index, "input_json_delta", partial_json=piece) for piece in fragments]
     return [
         opened(index, {"type": kind, "id": id, "name": name, "input": {}, **fields}),
@@ -363,9 +361,7 @@ def test_everything_may_come_with_the_start_of_a_block():
         *block(1, type="text", text="Hi", citations=[WEB]),
         *end(),
     ]
-    assert native(events) == [
-        event["content_block"] for event in events if event["type"] == "content_block_start"
-    ]
+    assert native(events) == [event["content_block"] for event in events if event["type"] == "content_block_start"]
     assert final(events).citation_metadata.citations[0].uri == WEB["url"]
 
 
@@ -480,9 +476,7 @@ def test_what_no_field_holds_is_kept():
     last = end(container={"id": "c_1"})
     last[0]["context_management"] = {"applied_edits": [{"type": "clear"}]}
     last[1]["amazon-bedrock-invocationMetrics"] = {"inputTokenCount": 16}
-    metadata = final([start(container={"id": "c_0"}, extra=1), *text(0, "Hi"), *last]).provider_metadata[
-        "anthropic"
-    ]
+    metadata = final([start(container={"id": "c_0"}, extra=1), *text(0, "Hi"), *last]).provider_metadata["anthropic"]
     assert metadata == {
         "container": {"id": "c_1"},
         "extra": 1,
@@ -863,9 +857,7 @@ def test_moving_the_usage_changes_no_part():
 
 CORPUS = os.environ.get("ADK_STREAM_CORPUS")
 RECORDINGS = (
-    sorted(path for path in Path(CORPUS, "anthropic").rglob("*") if path.suffix in (".sse", ".jsonl"))
-    if CORPUS
-    else []
+    sorted(path for path in Path(CORPUS, "anthropic").rglob("*") if path.suffix in (".sse", ".jsonl")) if CORPUS else []
 )
 
 

@@ -35,9 +35,7 @@ def numbered(events: list[dict[str, Any]], start: int = 0) -> list[dict[str, Any
 
 
 def created(**fields: Any) -> dict[str, Any]:
-    return event(
-        "created", response={"id": "resp_1", "model": "m", "status": "in_progress", "output": [], **fields}
-    )
+    return event("created", response={"id": "resp_1", "model": "m", "status": "in_progress", "output": [], **fields})
 
 
 def ended(output: list[Any] | None = None, word: str = "completed", **fields: Any) -> dict[str, Any]:
@@ -118,9 +116,7 @@ def streamed(item: dict[str, Any], index: int, size: int = 3) -> list[dict[str, 
             told("reasoning_text", "text", content["text"], **at)
         for n, annotation in enumerate(content.get("annotations") or ()):
             events.append(
-                event(
-                    "output_text.annotation.added", annotation=annotation, annotation_index=n, **place, **at
-                )
+                event("output_text.annotation.added", annotation=annotation, annotation_index=n, **place, **at)
             )
         events.append(event("content_part.done", part=content, **place, **at))
     if item["type"] == "function_call":
@@ -306,9 +302,7 @@ def test_refusal_is_no_natural_end():
     response = final(stream(message({"type": "refusal", "refusal": "I cannot."})))
     assert shape(response) == [("refusal", "I cannot.", None)]
     assert (response.status, response.error_code) == ("incomplete", "SAFETY")
-    assert told_again(to_native(response, LINE)) == told_again(
-        [message({"type": "refusal", "refusal": "I cannot."})]
-    )
+    assert told_again(to_native(response, LINE)) == told_again([message({"type": "refusal", "refusal": "I cannot."})])
 
 
 def test_text_and_refusal_at_one_content_index_are_two_parts():
@@ -527,12 +521,8 @@ def test_log_probabilities_count_once():
         created(),
         event("output_text.delta", output_index=0, content_index=0, delta="a", logprobs=[entry("a")]),
         event("output_text.delta", output_index=0, content_index=0, delta="b", logprobs=[entry("b")]),
-        event(
-            "output_text.done", output_index=0, content_index=0, text="ab", logprobs=[entry("a"), entry("b")]
-        ),
-        event(
-            "output_item.done", output_index=0, item=message(text("ab", logprobs=[entry("a"), entry("b")]))
-        ),
+        event("output_text.done", output_index=0, content_index=0, text="ab", logprobs=[entry("a"), entry("b")]),
+        event("output_item.done", output_index=0, item=message(text("ab", logprobs=[entry("a"), entry("b")]))),
         ended(),
     ]
     for kept in (events, events[:1] + events[3:]):
@@ -659,9 +649,7 @@ def test_a_hosted_tool_that_was_cut_holds_what_had_come():
     assert shape(final(shell))[0][1]["action"]["commands"] == ["ls", "pwd"]
 
 
-@pytest.mark.parametrize(
-    "end", [ended(word="failed"), {"type": "error", "code": "c"}, ended(word="cancelled")]
-)
+@pytest.mark.parametrize("end", [ended(word="failed"), {"type": "error", "code": "c"}, ended(word="cancelled")])
 def test_a_hosted_tool_that_failed_holds_what_had_come(end: dict[str, Any]):
     events = [
         event("output_item.added", output_index=0, item={"type": "mcp_call", "id": "mc", "arguments": ""}),
@@ -728,9 +716,7 @@ def test_contents_of_tomorrow_and_unknown_fields_go_back():
     ids=lambda value: value.get("type") if isinstance(value, dict) else None,
 )
 def test_how_it_ends(end: dict[str, Any], status: str, code: str | None, reason: str | None):
-    response = final(
-        [created(), event("output_text.delta", output_index=0, content_index=0, delta="Hi"), end]
-    )
+    response = final([created(), event("output_text.delta", output_index=0, content_index=0, delta="Hi"), end])
     assert (response.status, response.error_code, response.native_finish_reason) == (status, code, reason)
     assert response.text == "Hi"
 
@@ -827,9 +813,7 @@ def test_names_of_sse_events_stand_in_for_types():
 
 words = st.text(max_size=12)
 opaque = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=20)
-json_args = st.dictionaries(
-    st.text(max_size=4), st.integers() | st.text(max_size=5) | st.booleans(), max_size=3
-)
+json_args = st.dictionaries(st.text(max_size=4), st.integers() | st.text(max_size=5) | st.booleans(), max_size=3)
 contents = st.builds(text, words.filter(bool)) | st.builds(
     lambda said: {"type": "refusal", "refusal": said}, words.filter(bool)
 )
@@ -925,9 +909,7 @@ NEUTRAL = [
 
 @LAWS
 @given(item_lists(), st.lists(st.tuples(st.integers(0, 60), st.sampled_from(NEUTRAL)), max_size=6))
-def test_law_neutral_events_change_nothing(
-    items: list[dict[str, Any]], extra: list[tuple[int, dict[str, Any]]]
-):
+def test_law_neutral_events_change_nothing(items: list[dict[str, Any]], extra: list[tuple[int, dict[str, Any]]]):
     events = stream(*items)
     mixed = list(events)
     for at, neutral in extra:
@@ -948,9 +930,7 @@ def test_law_a_cut_stream_is_honest(items: list[dict[str, Any]], size: int, data
     assert [kind for kind, *_ in shape(cut)] == kinds[: len(cut.parts)]
     closed = {e["item"].get("call_id") for e in events[:at] if e["type"].endswith("item.done")}
     names = {e["item"].get("id"): e["item"].get("call_id") for e in events[:at] if "item" in e}
-    closed |= {
-        names.get(e["item_id"]) for e in events[:at] if e["type"].endswith(("arguments.done", "input.done"))
-    }
+    closed |= {names.get(e["item_id"]) for e in events[:at] if e["type"].endswith(("arguments.done", "input.done"))}
     assert {call.id for call in cut.executable_function_calls()} <= closed
 
 
@@ -1057,21 +1037,11 @@ def test_recordings_are_read_whole_and_go_back():
             continue  # a recording of broken JSON
         done = {e["output_index"]: e["item"] for e in events if e.get("type") == "response.output_item.done"}
         whole = any(e.get("type") == "response.completed" for e in events)
-        if (
-            not done
-            or not whole
-            or len(done) != sum(e.get("type") == "response.output_item.added" for e in events)
-        ):
+        if not done or not whole or len(done) != sum(e.get("type") == "response.output_item.added" for e in events):
             continue
         items = [done[index] for index in sorted(done)]
         responses = run([body])
-        said = [
-            c["text"]
-            for i in items
-            if i["type"] == "message"
-            for c in i["content"]
-            if c["type"] == "output_text"
-        ]
+        said = [c["text"] for i in items if i["type"] == "message" for c in i["content"] if c["type"] == "output_text"]
         assert responses[-1].text == "".join(said), path.name
         assert told_again(to_native(through_session(responses), LINE)) == told_again(items), path.name
         finals = through_session(run([body], "boundary"))

@@ -15,11 +15,7 @@ class Store:
         self.url = url
 
     def open(self, **options):
-        return (
-            InMemorySessionService(**options)
-            if self.kind == "memory"
-            else SqlSessionService(self.url, **options)
-        )
+        return InMemorySessionService(**options) if self.kind == "memory" else SqlSessionService(self.url, **options)
 
     def run(self, test, **options):
         async def main():

@@ -64,9 +64,7 @@ def test_append_brings_the_session_object_up_to_date(store):
     store.run(test)
 
 
-@pytest.mark.parametrize(
-    "stamps", [[5.0] * 6, [6.0, 5.0, 4.0, 3.0, 2.0, 1.0], [1.0, 1e12, -3.0, 0.0, 2.0, 1.0]]
-)
+@pytest.mark.parametrize("stamps", [[5.0] * 6, [6.0, 5.0, 4.0, 3.0, 2.0, 1.0], [1.0, 1e12, -3.0, 0.0, 2.0, 1.0]])
 def test_order_is_the_order_of_appending(store, stamps):
     async def test(service):
         session = await service.create_session(**NAMES)
@@ -363,9 +361,7 @@ def test_what_callers_change_does_not_reach_the_store(store):
 
 
 def rich_event():
-    call = types.FunctionCall(
-        id="c", name="f", args={"big": 2**70, "small": -(2**63) - 1, "none": None, "empty": {}}
-    )
+    call = types.FunctionCall(id="c", name="f", args={"big": 2**70, "small": -(2**63) - 1, "none": None, "empty": {}})
     return Event(
         author="model",
         invocation_id="i",
@@ -408,9 +404,7 @@ def test_floats_that_are_no_numbers_do_not_lose_an_event(store):
         session = await service.create_session(**NAMES)
         call = types.FunctionCall(name="f", args={"x": float("nan")})
         parts = [types.Part(function_call=call)]
-        await service.append_event(
-            session, Event(content=types.Content(parts=parts), avg_logprobs=float("-inf"))
-        )
+        await service.append_event(session, Event(content=types.Content(parts=parts), avg_logprobs=float("-inf")))
         [event] = (await reread(service, session)).events
         assert event.content.parts[0].function_call.args == {"x": None}
 

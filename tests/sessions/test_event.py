@@ -96,9 +96,7 @@ def test_from_response_keeps_everything_and_shares_nothing():
     for name in LlmResponse.model_fields:
         assert getattr(made, name) == getattr(response, name), name
     assert (made.author, made.invocation_id, made.id) == ("model", "i", "e")
-    assert made == Event(
-        **response.__dict__, author="model", invocation_id="i", id="e", timestamp=made.timestamp
-    )
+    assert made == Event(**response.__dict__, author="model", invocation_id="i", id="e", timestamp=made.timestamp)
     made.content.parts[0].text = "changed"
     made.content.parts[1].function_call.args["a"].append(2)
     made.content.parts.append(TEXT)
@@ -149,9 +147,7 @@ def test_memory_and_protocol_do_not_load_sqlalchemy():
         "assert 'sqlalchemy' not in sys.modules and 'sqlite3' not in sys.modules;"
         "s.SqlSessionService; assert 'sqlalchemy' in sys.modules and 'SqlSessionService' in dir(s)"
     )
-    assert (
-        subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}).returncode == 0
-    )
+    assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}).returncode == 0
 
 
 def test_names():

@@ -149,9 +149,7 @@ def test_one_failure_in_a_group_fails_alone(url):
             await service.append_event(sessions[8], twice)
             broken = Event(author="x", timestamp=1.0)
             sessions[9].revision = 2**70  # no database holds it: the statement fails, not the check
-            events = [
-                Event(author=str(n), actions=EventActions(state_delta={f"app:{n}": n})) for n in range(32)
-            ]
+            events = [Event(author=str(n), actions=EventActions(state_delta={f"app:{n}": n})) for n in range(32)]
             events[8], events[9] = twice, broken
             results = await asyncio.gather(
                 *(service.append_event(s, e) for s, e in zip(sessions, events, strict=True)),
@@ -213,9 +211,7 @@ def test_what_fails_after_the_check_is_undone(url, path):
         async with SqlSessionService(url) as service:
             session = await service.create_session(**NAMES)
             other = sqlite3.connect(path)
-            other.execute(
-                "CREATE TRIGGER full BEFORE INSERT ON session_states BEGIN SELECT RAISE(ABORT, 'full'); END"
-            )
+            other.execute("CREATE TRIGGER full BEFORE INSERT ON session_states BEGIN SELECT RAISE(ABORT, 'full'); END")
             other.commit()
             fine = await service.create_session(**NAMES)
             failed, stored = await asyncio.gather(

@@ -31,9 +31,7 @@ def with_args(args, **part):
     return Event(content=types.Content(role="model", parts=[types.Part(function_call=call, **part)]))
 
 
-@given(
-    text=any_text, args=st.dictionaries(any_text, json_values | any_text, max_size=4), signature=st.binary()
-)
+@given(text=any_text, args=st.dictionaries(any_text, json_values | any_text, max_size=4), signature=st.binary())
 def test_any_text_arguments_and_signature_come_back(text, args, signature):
     event = with_args(args, thought_signature=signature)
     event.content.parts.append(types.Part(text=text))
@@ -76,9 +74,7 @@ def test_values_that_only_python_knows():
         text_of(with_args({"thing": object()}))
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", "null", '{"author": 7}', '{"timestamp": NaN}', "[" * 100_000]
-)
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"author": 7}', '{"timestamp": NaN}', "[" * 100_000])
 def test_damaged_text(text):
     with pytest.raises(SessionError):
         read_event(text)

@@ -131,9 +131,7 @@ def test_leaving_closes_the_source_at_once(store, kind, leave_after):
             finally:
                 closed.append(True)
 
-        async with aclosing(
-            store_events(source if kind == "async" else generator(), service, session)
-        ) as events:
+        async with aclosing(store_events(source if kind == "async" else generator(), service, session)) as events:
             seen = 0
             async for _ in events:
                 seen += 1

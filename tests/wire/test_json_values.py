@@ -13,10 +13,7 @@ from adk_stream.errors import SnapshotError, StreamLimitError
 from adk_stream.wire import JsonArrayDecoder, JsonLinesDecoder, WireEvent
 
 MARK = b"\xef\xbb\xbf"
-BODY = (
-    b'{\n  "error": {\n    "code": 400,\n    "message": "no {\\"k\\"} [",\n'
-    b'    "of": [\n      {}\n    ]\n  }\n}'
-)
+BODY = b'{\n  "error": {\n    "code": 400,\n    "message": "no {\\"k\\"} [",\n    "of": [\n      {}\n    ]\n  }\n}'
 SPREAD = b'{"error": {\n  "code": 1,\n  "of": [{"x": 2},\n   {}]\n}}'
 
 
@@ -99,12 +96,8 @@ objects = st.lists(st.dictionaries(st.text(max_size=4), json_values, max_size=3)
 cut_lists = st.lists(st.integers(0, 2000), max_size=20)
 
 
-@given(
-    objects, st.sampled_from([None, 1, 4]), st.booleans(), st.sampled_from(["\n", "\r\n", "\n\n"]), cut_lists
-)
-def test_lines_round_trip(
-    values: list, indent: int | None, ascii_only: bool, end: str, cuts: list[int]
-) -> None:
+@given(objects, st.sampled_from([None, 1, 4]), st.booleans(), st.sampled_from(["\n", "\r\n", "\n\n"]), cut_lists)
+def test_lines_round_trip(values: list, indent: int | None, ascii_only: bool, end: str, cuts: list[int]) -> None:
     texts = [json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode() for value in values]
     stream = b"".join(text + end.encode() for text in texts)
     parts = pieces(stream, cuts)

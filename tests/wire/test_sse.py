@@ -19,9 +19,7 @@ MARK = b"\xef\xbb\xbf"
     ("stream", "expected"),
     [
         # The forms that the WHATWG standard shows.
-        pytest.param(
-            b"data: one\n\ndata: two\n\n", [WireEvent(b"one"), WireEvent(b"two")], id="two messages"
-        ),
+        pytest.param(b"data: one\n\ndata: two\n\n", [WireEvent(b"one"), WireEvent(b"two")], id="two messages"),
         pytest.param(b"data: first\ndata: second\n\n", [WireEvent(b"first\nsecond")], id="two data lines"),
         pytest.param(
             b"event: add\ndata: 7\n\nevent: remove\ndata: 21\n\n",
@@ -38,14 +36,10 @@ MARK = b"\xef\xbb\xbf"
         # Line ends.
         pytest.param(b"data: a\r\n\r\ndata: b\r\n\r\n", [WireEvent(b"a"), WireEvent(b"b")], id="CRLF"),
         pytest.param(b"data: a\r\rdata: b\r\r", [WireEvent(b"a"), WireEvent(b"b")], id="CR"),
-        pytest.param(
-            b"data: a\n\rdata: b\r\n\ndata: c\r\r\n", [WireEvent(b"a"), WireEvent(b"b"), WireEvent(b"c")]
-        ),
+        pytest.param(b"data: a\n\rdata: b\r\n\ndata: c\r\r\n", [WireEvent(b"a"), WireEvent(b"b"), WireEvent(b"c")]),
         pytest.param(b"\n\n\n\r\r\n\ndata: a\n\n\n\n\n", [WireEvent(b"a")], id="blank lines"),
         pytest.param(b"data: a\rdata: b\n\r\n", [WireEvent(b"a\nb")], id="CR inside a block"),
-        pytest.param(
-            b"event: x\rid: 5\r\ndata: {}\r\n\r\n", [WireEvent(b"{}", "x", "5")], id="CR, then CRLF"
-        ),
+        pytest.param(b"event: x\rid: 5\r\ndata: {}\r\n\r\n", [WireEvent(b"{}", "x", "5")], id="CR, then CRLF"),
         pytest.param(
             "data: a\u2028b\u2029c\u0085d\x0be\x0cf\n\n".encode(),
             [WireEvent("a\u2028b\u2029c\u0085d\x0be\x0cf".encode())],
@@ -61,15 +55,11 @@ MARK = b"\xef\xbb\xbf"
             [WireEvent(b"a", None, "1"), WireEvent(b"b", None, "2")],
         ),
         pytest.param(b"id: 1\0\ndata: a\n\n", [WireEvent(b"a")], id="id with NUL"),
-        pytest.param(
-            b"retry: 10\nfoo: bar\nbaz\ndata: a\n\n", [WireEvent(b"a")], id="retry and unknown fields"
-        ),
+        pytest.param(b"retry: 10\nfoo: bar\nbaz\ndata: a\n\n", [WireEvent(b"a")], id="retry and unknown fields"),
         pytest.param(
             b"event:\ndata: a\n\nevent: x\n\ndata: b\n\n", [WireEvent(b"a"), WireEvent(b"b")], id="event ends"
         ),
-        pytest.param(
-            b"event: x\nevent: y\ndata: a\n\n", [WireEvent(b"a", "y")], id="last event field counts"
-        ),
+        pytest.param(b"event: x\nevent: y\ndata: a\n\n", [WireEvent(b"a", "y")], id="last event field counts"),
         pytest.param(b"Data: a\n data: b\n\n", [], id="field names are exact"),
         pytest.param("event: größe\ndata: ü\nid: ✓\n\n".encode(), [WireEvent("ü".encode(), "größe", "✓")]),
         pytest.param(b"data: : a:b: c\n\n", [WireEvent(b": a:b: c")], id="colons in the data"),
@@ -148,9 +138,7 @@ def framed(draw: st.DrawFn) -> tuple[bytes, list[WireEvent]]:
     out, events, last_id = [MARK if draw(st.booleans()) else b""], [], None
     for payload in draw(st.lists(payloads, max_size=6)):
         name = draw(st.none() | texts.filter(bool))
-        lines = [
-            b"data:" + draw(st.sampled_from([b"", b" "])) + line.encode() for line in payload.split("\n")
-        ]
+        lines = [b"data:" + draw(st.sampled_from([b"", b" "])) + line.encode() for line in payload.split("\n")]
         # Without the space, a space that begins the value would be taken for it.
         lines = [
             b"data: " + text.encode() if text.startswith(" ") else line
@@ -175,9 +163,7 @@ def framed(draw: st.DrawFn) -> tuple[bytes, list[WireEvent]]:
 
 
 @given(framed(), cut_lists)
-def test_any_framing_and_any_cut_gives_the_payloads(
-    stream: tuple[bytes, list[WireEvent]], cuts: list[int]
-) -> None:
+def test_any_framing_and_any_cut_gives_the_payloads(stream: tuple[bytes, list[WireEvent]], cuts: list[int]) -> None:
     data, expected = stream
     parts = pieces(data, cuts)
     assert decode(SseDecoder, [data]) == expected
@@ -218,9 +204,7 @@ fragments = st.lists(st.sampled_from([*FIELDS, *LINE_ENDS, *FRAMES, *NEARLY_FRAM
 
 
 @given(fragments, cut_lists, st.integers(1, 30))
-def test_hostile_bytes_give_the_same_however_they_are_cut(
-    reads: list[bytes], cuts: list[int], limit: int
-) -> None:
+def test_hostile_bytes_give_the_same_however_they_are_cut(reads: list[bytes], cuts: list[int], limit: int) -> None:
     data = b"".join(reads)
     for make in (SseDecoder, partial(SseDecoder, limit)):
         whole = outcome(make, [data])
