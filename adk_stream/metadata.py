@@ -6,10 +6,12 @@ makes google-genai objects of the result once, at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["as_wire", "merge_metadata", "merge_nested", "merge_snapshot"]
+import msgspec
+
+__all__ = ["Metadata", "as_wire", "merge_into", "merge_nested", "take_snapshot"]
 
 
 def as_wire(value: Any) -> Any:
@@ -21,9 +23,9 @@ def as_wire(value: Any) -> Any:
     return value
 
 
-def merge_snapshot(old: dict[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+def take_snapshot(own: dict[str, Any], new: Mapping[str, Any]) -> None:
     """Per counter the last non-null value: usage is a running total, never a sum."""
-    return {**old, **{key: value for key, value in new.items() if value is not None}}
+    own.update((key, value) for key, value in new.items() if value is not None)
 
 
 def merge_nested(old: Any, new: Any) -> Any:
@@ -35,99 +37,107 @@ def merge_nested(old: Any, new: Any) -> Any:
     return new
 
 
-def merge_metadata(old: dict[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Candidate metadata by the name of its field in ``LlmResponse``, each by its own rule."""
-    merged = dict(old)
-    for name, value in new.items():
-        if value is None:
-            continue
-        rule = _RULES.get(name)
-        both = isinstance(value, dict) and isinstance(merged.get(name), dict)
-        merged[name] = rule(merged[name], value) if rule and both else _first(name, value)
-    return merged
+def merge_into(own: dict[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """``merge_nested`` in place, at a cost of ``new`` alone: for what grows over a stream.
 
-
-def _first(name: str, value: Any) -> Any:
-    # A provider may repeat an entry within one message, too.
-    return _RULES[name]({}, value) if name in _RULES and isinstance(value, dict) else value
-
-
-def _items(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _distinct(*lists: Any) -> list[Any]:
-    """Their items in order of first appearance."""
-    seen: dict[str, Any] = {}
-    for items in lists:
-        for item in _items(items):
-            seen.setdefault(repr(item), item)
-    return list(seen.values())
-
-
-def _merge_lists(*joined: str) -> Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]:
-    """A rule that joins these lists without repeats and takes the last non-null value of all else."""
-
-    def merge(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-        merged = merge_snapshot(old, new)
-        for key in joined:
-            if old.get(key) or new.get(key):
-                merged[key] = _distinct(old.get(key), new.get(key))
-        return merged
-
-    return merge
-
-
-def _merge_grounding(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Chunks joined without repeats; the supports' indices into them are shifted along.
-
-    A later message may count its chunks from zero again or repeat all of them with more behind: both come to
-    the same list, since each chunk is found again by its content.
+    ``own`` and the objects in it must be this function's own work; of ``new`` it takes copies.
     """
-    merged = _merge_queries(old, new)
-    chunks = _distinct(old.get("groundingChunks"), new.get("groundingChunks"))
-    place = {repr(chunk): number for number, chunk in enumerate(chunks)}
-    supports: list[Any] = []
-    for part in (old, new):
-        own = _items(part.get("groundingChunks"))
-        for support in _items(part.get("groundingSupports")):
-            indices = _items(support.get("groundingChunkIndices")) if isinstance(support, dict) else None
-            # indices beyond the message's own chunks speak of the chunks that came before
-            supports.append(
-                {**support, "groundingChunkIndices": [place[repr(own[i])] if _within(i, own) else i for i in indices]}
-                if indices
-                else support
-            )
-    if chunks:
-        merged["groundingChunks"] = chunks
-    if supports:
-        merged["groundingSupports"] = _distinct(supports)
-    return merged
+    for key, value in new.items():
+        if isinstance(value, dict):
+            inner = own.get(key)
+            own[key] = merge_into(inner if isinstance(inner, dict) else {}, value)
+        elif value is not None or key not in own:
+            own[key] = value
+    return own
 
 
-def _within(index: Any, items: list[Any]) -> bool:
+class Metadata(msgspec.Struct):
+    """Candidate metadata over the messages of a stream, at a cost of each message alone.
+
+    Attributes:
+        merged: The metadata so far, by its field in ``LlmResponse``.
+        places: For each list that is joined without repeats, where each of its items stands.
+    """
+
+    merged: dict[str, Any] = {}
+    places: dict[str, dict[str, int]] = {}
+
+    def add(self, new: Mapping[str, Any]) -> None:
+        """Take in the metadata of one message, each field by its own rule."""
+        for name, value in new.items():
+            lists = _LISTS.get(name)
+            if value is None:
+                continue
+            if lists is None:
+                self.merged[name] = value
+            elif isinstance(value, dict):
+                self._join(name, value, lists)
+            else:
+                self.merged.setdefault(name, value)  # the reader of the final says what is wrong with it
+
+    def _join(self, name: str, new: dict[str, Any], lists: tuple[str, ...]) -> None:
+        if not isinstance(self.merged.get(name), dict):
+            self.merged[name] = {}
+        own = self.merged[name]
+        for key, value in new.items():
+            if key not in lists and value is not None:
+                own[key] = value
+        for key in lists:
+            items = new.get(key)
+            if key == "groundingSupports":
+                items = self._shifted(items, new.get("groundingChunks"))
+            if not isinstance(items, list):
+                if items is not None:
+                    own.setdefault(key, items)
+                continue
+            if not isinstance(own.get(key), list):
+                own[key] = []
+            if key in _TOKEN_LISTS:  # each message speaks of its own tokens only: equal entries are no repeats
+                own[key] += items
+                continue
+            places = self.places.setdefault(f"{name}.{key}", {})
+            for item in items:
+                if places.setdefault(repr(item), len(own[key])) == len(own[key]):
+                    own[key].append(item)
+
+    def _shifted(self, supports: Any, chunks: Any) -> Any:
+        """Supports whose indices speak of the joined chunks in the place of the message's own.
+
+        A later message may count its chunks from zero again or repeat all of them with more behind: both come to
+        the same list, since each chunk is found again by its content. Indices beyond the message's own chunks speak
+        of the chunks that came before.
+        """
+        if not isinstance(supports, list):
+            return supports
+        places = self.places.get("grounding_metadata.groundingChunks", {})
+        own = [places[repr(chunk)] for chunk in chunks] if isinstance(chunks, list) else []
+
+        def shifted(support: Any) -> Any:
+            indices = support.get("groundingChunkIndices") if isinstance(support, dict) else None
+            if not isinstance(indices, list):
+                return support
+            return {**support, "groundingChunkIndices": [own[i] if _within(i, own) else i for i in indices]}
+
+        return [shifted(support) for support in supports]
+
+
+def _within(index: Any, items: list[int]) -> bool:
     return isinstance(index, int) and 0 <= index < len(items)
 
 
-def _merge_logprobs(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Tokens in order; each message speaks of its own tokens only, so equal entries are no repeats.
-
-    The lists are the aggregator's own and grow in place: a message brings a few tokens, and there are many.
-    """
-    merged = merge_snapshot(old, {key: value for key, value in new.items() if key not in _TOKEN_LISTS})
-    for key in _TOKEN_LISTS:
-        if _items(new.get(key)):
-            merged.setdefault(key, []).extend(new[key])
-    return merged
-
-
-_TOKEN_LISTS = ("chosenCandidates", "topCandidates")
-
-_merge_queries = _merge_lists("webSearchQueries", "imageSearchQueries", "retrievalQueries", "sourceFlaggingUris")
-
-_RULES: dict[str, Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]] = {
-    "grounding_metadata": _merge_grounding,
-    "citation_metadata": _merge_lists("citations"),
-    "logprobs_result": _merge_logprobs,
-    "url_context_metadata": _merge_lists("urlMetadata"),
+#: The lists of each field that are joined over the messages, chunks before the supports that speak of them.
+#: Of all else the last non-null value counts.
+_LISTS = {
+    "grounding_metadata": (
+        "webSearchQueries",
+        "imageSearchQueries",
+        "retrievalQueries",
+        "sourceFlaggingUris",
+        "groundingChunks",
+        "groundingSupports",
+    ),
+    "citation_metadata": ("citations",),
+    "logprobs_result": ("chosenCandidates", "topCandidates"),
+    "url_context_metadata": ("urlMetadata",),
 }
+_TOKEN_LISTS = _LISTS["logprobs_result"]

@@ -10,7 +10,8 @@ All state is made of msgspec structs: cheap in the hot path, and a snapshot need
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import ItemsView, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
@@ -18,7 +19,7 @@ import msgspec
 
 from adk_stream.arguments import PathArguments, parse_arguments
 from adk_stream.errors import StreamLimitError
-from adk_stream.metadata import as_wire, merge_nested
+from adk_stream.metadata import as_wire, merge_into
 
 if TYPE_CHECKING:
     from google.genai import types
@@ -252,7 +253,7 @@ class TextSlot(msgspec.Struct, tag="text"):
         if delta.thought_signature:
             self.signature.append(delta.thought_signature)
         if delta.part_metadata:
-            self.metadata = merge_nested(self.metadata, delta.part_metadata)
+            self.metadata = merge_into(self.metadata or {}, delta.part_metadata)
 
     def build(self) -> types.Part:
         from google.genai import types
@@ -294,7 +295,7 @@ class CallSlot(msgspec.Struct, tag="call"):
             self.name = as_text(call.name)
         self.signature = self.signature or delta.thought_signature
         if delta.part_metadata:
-            self.metadata = merge_nested(self.metadata, delta.part_metadata)
+            self.metadata = merge_into(self.metadata or {}, delta.part_metadata)
         if call.args is not None or call.partial_args is not None:
             self._append_paths(call)
         return bool(fragment) and self.text.append(fragment or "")
@@ -387,6 +388,10 @@ class WholeSlot(msgspec.Struct, tag="whole"):
         from adk_stream.response import read_lenient
 
         if not isinstance(self.part, dict):
+            fields = self.part.model_dump(exclude_unset=True)
+            encodable_fields = fresh(fields)
+            if encodable_fields != fields:
+                return types.Part.model_validate(encodable_fields)
             return self.part.model_copy(deep=True)  # type: ignore[no-any-return]
         part, leftover = read_lenient(types.Part, fresh(self.part))
         part = part or types.Part()
@@ -417,11 +422,25 @@ class Group(msgspec.Struct):
 
     response_id: str | None = None
     slots: dict[int, Slot] = {}
+    highest: int = -1  # index that has come; a lower one that is new puts the slots out of order
+    in_order: bool = True
     newest_complete: int = -1  # the highest index at which a complete part stands
     given: dict[int, str] = {}  # ids of the calls that ``drain`` gave out, by index
 
-    def ordered(self) -> list[tuple[int, Slot]]:
-        return sorted(self.slots.items())
+    def put(self, index: int, slot: _Slot) -> _Slot:
+        """Let this slot stand at that index."""
+        if index > self.highest:
+            self.highest = index
+        elif index not in self.slots:
+            self.in_order = False
+        self.slots[index] = slot
+        return slot
+
+    def ordered(self) -> ItemsView[int, Slot]:
+        """The slots by index, sorted only when one came out of order."""
+        if not self.in_order:
+            self.slots, self.in_order = dict(sorted(self.slots.items())), True
+        return self.slots.items()
 
 
 class PartAssembler(msgspec.Struct):
@@ -430,6 +449,8 @@ class PartAssembler(msgspec.Struct):
     Attributes:
         keep_audio: Join audio deltas into the result; False drops them (they were shown as partials).
         groups: In order of first appearance.
+        response_ids: Of all groups there were.
+        text_came: A run of text or thought began since the last ``drain``.
         seed, made: Of the ids that are made for calls without one: unique, and the same after a restore.
         size: Characters and bytes held, for the limit.
     """
@@ -437,6 +458,8 @@ class PartAssembler(msgspec.Struct):
     keep_audio: bool = True
     limits: StreamLimits = StreamLimits()
     groups: list[Group] = []
+    response_ids: set[str] = set()
+    text_came: bool = False
     seed: str = msgspec.field(default_factory=lambda: uuid4().hex[:28])
     made: int = 0
     size: int = 0
@@ -458,11 +481,11 @@ class PartAssembler(msgspec.Struct):
         if delta.text is not None and delta.function_call is None and streamed.partial:
             if not isinstance(slot, TextSlot) or slot.complete or slot.thought is not delta.thought:
                 group = self._group_that_takes_text(group, index, slot)
-                slot = group.slots[index] = self._new(TextSlot(delta.thought))
+                slot = group.put(index, self._new(TextSlot(delta.thought)))
             elif index < group.newest_complete and group.response_id is None:
                 # no reader goes back to text before a complete part: a new round counts its parts from zero
                 group = self._open(None)
-                slot = group.slots[index] = self._new(TextSlot(delta.thought))
+                slot = group.put(index, self._new(TextSlot(delta.thought)))
             if delta.thought_signature or delta.part_metadata:
                 slot.note(delta)
             slot.has_text = True
@@ -483,13 +506,12 @@ class PartAssembler(msgspec.Struct):
             if not streamed.partial:
                 group.newest_complete = max(group.newest_complete, index)
             self._grow(_weight(delta.whole))
-            whole = group.slots[index] = self._new(WholeSlot(delta.whole, delta.provider, not streamed.partial))
-            return whole
+            return group.put(index, self._new(WholeSlot(delta.whole, delta.provider, not streamed.partial)))
         mime_type, data = audio
         if not isinstance(slot, AudioSlot) or slot.mime_type != mime_type:
             slot = self._new(AudioSlot(mime_type))
             if self.keep_audio:
-                group.slots[index] = slot
+                group.put(index, slot)
         if self.keep_audio:
             slot.data.append(data)
             self._grow(len(data))
@@ -507,8 +529,7 @@ class PartAssembler(msgspec.Struct):
         self._grow(len(delta.text or ""))
         if slot.complete:
             group.newest_complete = max(group.newest_complete, index)
-        group.slots[index] = self._new(slot)
-        return slot
+        return group.put(index, self._new(slot))
 
     def _add_call(
         self, group: Group, index: int, slot: Slot | None, streamed: StreamedPart, delta: PartDelta
@@ -519,7 +540,7 @@ class PartAssembler(msgspec.Struct):
         if not isinstance(slot, CallSlot):
             if slot is not None and group.response_id is None:
                 group = self._open(None)
-            slot = group.slots[index] = self._new(CallSlot())
+            slot = group.put(index, self._new(CallSlot()))
         if streamed.partial:
             if slot.append(delta, streamed.arguments_delta):
                 self._grow(len(slot.text.blocks[-1]))
@@ -537,16 +558,15 @@ class PartAssembler(msgspec.Struct):
         An open call or tool holds back what stands after it: parts given out stay in order.
         """
         parts: list[types.Part] = []
+        self.text_came = False
         while self.groups:
             group = self.groups[0]
-            for index, slot in group.ordered():
-                if _is_open(slot):
-                    return parts
+            for index, slot in list(takewhile(lambda item: not _is_open(item[1]), group.ordered())):
                 del group.slots[index]
                 parts += self._built(slot)
                 if isinstance(slot, CallSlot) and slot.id:
                     group.given[index] = slot.id
-            if len(self.groups) == 1:
+            if group.slots or len(self.groups) == 1:
                 break
             del self.groups[0]
         return parts
@@ -579,12 +599,17 @@ class PartAssembler(msgspec.Struct):
             return self._open(None)
         if groups and groups[-1].response_id is None:
             groups[-1].response_id = response_id  # the id came late
+            self.response_ids.add(response_id)
             return groups[-1]
-        return next((g for g in groups if g.response_id == response_id), None) or self._open(response_id)
+        known = response_id in self.response_ids
+        found = next((each for each in groups if each.response_id == response_id), None) if known else None
+        return found or self._open(response_id)
 
     def _open(self, response_id: str | None) -> Group:
         group = Group(response_id)
         self.groups.append(group)
+        if response_id is not None:
+            self.response_ids.add(response_id)
         return group
 
     def _group_that_takes_text(self, group: Group, index: int, slot: Slot | None) -> Group:
@@ -596,6 +621,8 @@ class PartAssembler(msgspec.Struct):
         self.count += 1
         if self.count > self.limits.max_parts:
             raise StreamLimitError(f"more than {self.limits.max_parts} parts in one response")
+        if type(slot) is TextSlot:
+            self.text_came = True
         return slot
 
     def _grow(self, size: int) -> None:

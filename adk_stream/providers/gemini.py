@@ -77,6 +77,9 @@ _PLAIN_KEYS = frozenset({"content", "index"})
 _TEXT_KEYS = frozenset({"text", "thought", "thoughtSignature", "partMetadata"})
 _CALL_KEYS = frozenset({"functionCall", "thought", "thoughtSignature", "partMetadata"})
 
+#: Calls that are streamed side by side; a fragment is matched against all of them.
+_MAX_OPEN_CALLS = 1000
+
 
 class _OpenCall(msgspec.Struct):
     """A call whose arguments are still being streamed."""
@@ -114,6 +117,8 @@ class _Candidate(msgspec.Struct):
         if open_call is None:
             if not (call.name or call.args or call.partial_args):
                 return None  # a bare closing chunk, and nothing is open
+            if len(self.open_calls) >= _MAX_OPEN_CALLS:
+                raise ValueError(f"more than {_MAX_OPEN_CALLS} calls open at once")
             open_call = _OpenCall(self.indexer.next_index(), call.id, call.name)
             self.open_calls.append(open_call)
         open_call.id = call.id or open_call.id

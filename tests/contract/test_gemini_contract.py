@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import time
+import tracemalloc
+from collections.abc import Callable
 from copy import deepcopy
 
 import pytest
@@ -17,6 +20,7 @@ from gemini_streams import (
     responses_of,
     run_in_steps,
     same_ids,
+    seeded,
     sse,
     streams,
 )
@@ -24,7 +28,8 @@ from google.genai import types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adk_stream import aggregate, to_native
+from adk_stream import StreamingResponseAggregator, aggregate, to_native
+from adk_stream.errors import MalformedStreamError
 
 law = settings(max_examples=50, deadline=None)
 few = settings(max_examples=25, deadline=None)
@@ -474,18 +479,100 @@ def one_long_line(n: int) -> list:
     return [body[at : at + 100] for at in range(0, len(body), 100)]
 
 
-@pytest.mark.parametrize("make", [lots_of_text, lots_of_arguments, one_long_line])
-def test_16_time_grows_as_the_stream_does(make):
-    def seconds(pieces: list) -> float:
+def lots_of_audio(n: int) -> list:
+    return [event([{"inlineData": {"mimeType": "audio/pcm", "data": "AAAA" * 20}}]) for _ in range(n)]
+
+
+def citations(n: int) -> list:
+    events = [event([{"text": "a"}]) for _ in range(n)]
+    for number, each in enumerate(events):
+        each["candidates"][0]["citationMetadata"] = {"citations": [{"uri": "u", "startIndex": number}]}
+    return events
+
+
+def grounding(n: int) -> list:
+    events = [event([{"text": "a"}]) for _ in range(n)]
+    for number, each in enumerate(events):
+        each["candidates"][0]["groundingMetadata"] = {
+            "groundingChunks": [{"web": {"uri": f"u{number}"}}],
+            "groundingSupports": [{"segment": {"endIndex": number}, "groundingChunkIndices": [0]}],
+        }
+    return events
+
+
+def parts_behind_an_open_call(n: int) -> list:
+    start = event([{"functionCall": {"name": "f", "willContinue": True}}])
+    image = event([{"inlineData": {"mimeType": "image/png", "data": "AAAA"}}])
+    return [start, *itertools.islice(itertools.cycle([image, *lots_of_audio(1)]), n)]
+
+
+def rounds(n: int) -> list:
+    return [event([{"text": "a"}], responseId=f"r-{number}") for number in range(n)]
+
+
+def new_fields(n: int) -> list:
+    return [event([{"text": "a", "partMetadata": {f"k{number}": 1}}], **{f"n{number}": 1}) for number in range(n)]
+
+
+def seconds(pieces: list, flush: str) -> float:
+    gc.collect()
+    gc.disable()  # what it costs depends on all else that lives in this process
+    try:
         began = time.process_time()
-        for _ in aggregate(pieces, provider="gemini"):
+        for _ in aggregate(pieces, provider="gemini", flush=flush):
             pass
         return time.process_time() - began
+    finally:
+        gc.enable()
 
-    small, large = make(2_000), make(20_000)
-    seconds(small)  # imports and caches
-    growth = min(seconds(large) for _ in range(2)) / min(seconds(small) for _ in range(4))
-    assert growth <= 13
+
+def growth(make: Callable, n: int, flush: str) -> float:
+    small, large = make(n), make(10 * n)
+    seconds(small, flush)  # imports and caches
+    return min(seconds(large, flush) for _ in range(2)) / min(seconds(small, flush) for _ in range(4))
+
+
+@pytest.mark.parametrize("flush", ["close", "boundary"])
+@pytest.mark.parametrize("make", [lots_of_text, lots_of_arguments, lots_of_audio, one_long_line])
+def test_16_time_grows_as_the_stream_does(make, flush):
+    assert growth(make, 2_000, flush) <= 13
+
+
+@pytest.mark.parametrize("make", [citations, grounding, parts_behind_an_open_call, rounds, new_fields])
+def test_16_nothing_beside_the_text_costs_more_the_more_of_it_there_is(make):
+    assert growth(make, 300, "boundary") <= 15
+
+
+@pytest.mark.parametrize("make", [lots_of_text, lots_of_arguments, lots_of_audio])
+def test_16_memory_is_bounded_by_the_size_of_what_comes_out(make):
+    def peak(n: int) -> int:
+        tracemalloc.start()
+        try:
+            for _ in aggregate((each for each in make(1) * n), provider="gemini"):
+                pass
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(10)
+    content = 20_000 * {lots_of_audio: 60}.get(make, 5)
+    assert peak(20_000) < 5 * content + 200_000
+
+
+def test_16_nothing_is_kept_after_the_end():
+    aggregation = aggregate(lots_of_text(10), provider="gemini")
+    list(aggregation)
+    fresh = StreamingResponseAggregator("close")
+    seeded(fresh)
+    seeded(aggregation._aggregator)
+    assert aggregation._aggregator.snapshot() == fresh.snapshot()
+
+
+def test_16_calls_without_end_are_refused():
+    opened = [event([{"functionCall": {"name": "f", "id": str(n), "willContinue": True}}]) for n in range(1001)]
+    with pytest.raises(MalformedStreamError, match="1000 calls open"):
+        final_of(opened)
+    assert len(final_of(opened[:1000]).parts) == 1000
 
 
 # ----------------------------------------------------------------- 18. tool names

@@ -1,0 +1,168 @@
+"""What partial responses are made of: a chunk's parts as they are shown, built as clones in the hot path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from adk_stream.parts import (
+    AudioSlot,
+    CallSlot,
+    PartDelta,
+    Slot,
+    StreamedPart,
+    TextSlot,
+    WholeSlot,
+    audio_of,
+    encodable,
+    fresh,
+    part_delta,
+)
+
+if TYPE_CHECKING:
+    from google.genai import types
+
+    from adk_stream.response import Template
+
+__all__ = ["Shell", "is_audio", "is_refusal", "is_run", "shown_part"]
+
+
+class Shell:
+    """A partial response of this stream without its parts."""
+
+    def __init__(self, role: str | None, model_version: str | None, response_id: str | None) -> None:
+        from google.genai import types
+
+        from adk_stream.response import LlmResponse, Template
+
+        self.content_with = Template(types.Content(parts=[], role=role or "model")).maker("parts")
+        empty = LlmResponse(
+            content=types.Content(),
+            partial=True,
+            status="in_progress",
+            model_version=model_version,
+            response_id=response_id,
+        )
+        self.response_with = Template(empty).maker("content")
+
+
+@cache
+def _text_makers() -> tuple[Callable[[str], types.Part], Callable[[str], types.Part]]:
+    """Functions that make a part of a text, and of a thought."""
+    from google.genai import types
+
+    from adk_stream.response import Template
+
+    return Template(types.Part(text="")).maker("text"), Template(types.Part(text="", thought=True)).maker("text")
+
+
+@cache
+def _call_makers() -> tuple[Callable[[Any], types.Part], Callable[[Any, Any], types.Part], Callable[..., Any]]:
+    """Functions that make a part of a call, one of a call and metadata, and the call itself of id and name."""
+    from google.genai import types
+
+    from adk_stream.response import Template
+
+    call = types.FunctionCall(id=None, name=None, will_continue=True)
+    bare, told = types.Part(function_call=call), types.Part(function_call=call, part_metadata={})
+    return (
+        Template(bare).maker("function_call"),
+        Template(told).pair_maker("function_call", "part_metadata"),
+        Template(call).pair_maker("id", "name"),
+    )
+
+
+@cache
+def _fragment_template() -> Template[types.PartialArg]:
+    from google.genai import types
+
+    from adk_stream.response import Template
+
+    return Template(types.PartialArg(json_path="", string_value=""))
+
+
+def shown_part(streamed: StreamedPart, slot: Slot | None) -> types.Part | None:
+    """The part of a partial response that shows this streamed part; None when there is nothing to see."""
+    if type(slot) is TextSlot:
+        delta = streamed.part if type(streamed.part) is PartDelta else part_delta(streamed.part)
+        text = delta.text
+        if text and not (text.isascii() and not slot.text.half):
+            text = slot.text.visible(text)
+        if delta.thought_signature or delta.part_metadata:
+            return _single(slot, msgspec.structs.replace(delta, text=text))
+        return _text_makers()[delta.thought](text) if text else None
+    if type(slot) is CallSlot and not slot.complete:
+        return _shown_call(streamed, slot)
+    if type(slot) is AudioSlot:
+        return _single(AudioSlot(slot.mime_type), part_delta(streamed.part))
+    if slot is None:
+        return _unstamped(streamed)
+    return slot.build()
+
+
+def _unstamped(streamed: StreamedPart) -> types.Part | None:
+    """A preview: shown, and never part of the result."""
+    delta = part_delta(streamed.part)
+    return WholeSlot(delta.whole, delta.provider).build() if streamed.partial and delta.whole is not None else None
+
+
+def _single(slot: TextSlot | AudioSlot, delta: PartDelta) -> types.Part:
+    """The delta alone, as a part of its own."""
+    if isinstance(slot, TextSlot):
+        alone = TextSlot(delta.thought)
+        alone.append(delta)
+        return alone.build()
+    from google.genai import types
+
+    whole = delta.whole
+    data = whole["inlineData"]["data"] if isinstance(whole, dict) else whole.inline_data.data
+    return types.Part(inline_data=types.Blob(mime_type=slot.mime_type, data=data))
+
+
+def _shown_call(streamed: StreamedPart, slot: CallSlot) -> types.Part:
+    """A fragment of a call: JSON text in ``part_metadata["arguments_delta"]``, or Gemini's ``partial_args``."""
+    make_part, make_told_part, make_call = _call_makers()
+    delta = streamed.part if type(streamed.part) is PartDelta else part_delta(streamed.part)
+    shown: types.FunctionCall = make_call(slot.id, slot.name)
+    call = delta.function_call
+    if call is not None and call.partial_args:
+        fragments = map(_shown_fragment, call.partial_args)
+        shown.partial_args = [fragment for fragment in fragments if fragment is not None]
+    if streamed.arguments_delta is None:
+        return make_part(shown)
+    return make_told_part(shown, {"arguments_delta": slot.text.visible(streamed.arguments_delta)})
+
+
+def _shown_fragment(raw: dict[str, Any]) -> types.PartialArg | None:
+    path, text = raw.get("jsonPath"), raw.get("stringValue")
+    if len(raw) == 2 and type(path) is str and type(text) is str:
+        return _fragment_template().clone({"json_path": encodable(path), "string_value": encodable(text)})
+    from google.genai import types
+
+    from adk_stream.response import read_lenient
+
+    return read_lenient(types.PartialArg, fresh(raw))[0]
+
+
+def is_run(part: types.Part) -> bool:
+    """Text, thought or audio: what is buffered; anything else is a whole part."""
+    if part.function_call is not None:
+        return False
+    if part.inline_data is not None:
+        return (part.inline_data.mime_type or "").startswith("audio/")
+    return part.text is not None or part.model_fields_set <= {"thought", "thought_signature", "part_metadata"}
+
+
+def is_audio(streamed: StreamedPart) -> bool:
+    """An audio delta: it ends a run of text."""
+    if not streamed.partial or type(streamed.part) is not PartDelta or streamed.part.whole is None:
+        return False
+    return audio_of(streamed.part.whole) is not None
+
+
+def is_refusal(part: types.Part) -> bool:
+    """Was it said to refuse?"""
+    return bool(part.part_metadata and part.part_metadata.get("refusal"))
