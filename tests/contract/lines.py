@@ -42,7 +42,7 @@ class LineUnderTest:
         terminal: How many events of ``end`` must have come for the stream to count as ended.
         neutral: Events that say nothing, wherever they stand.
         error: An error event that says ``oops`` and ``it broke``.
-        merges: A call does not break the run of text it stands in.
+        merges: A call breaks the run it stands in only where it ends, which is where the next call begins.
     """
 
     events: Callable[[list[Said]], list[Any]]
@@ -62,7 +62,8 @@ class LineUnderTest:
         for said in message:
             if said.kind == "call":
                 parts.append({"call": said.name, "id": said.id, "args": json.loads(said.whole)})
-                run = run if self.merges else None
+                first = sum("call" in part for part in parts) == 1
+                run = run if self.merges and first else None
             elif run is not None and said.kind in run:
                 run[said.kind] += said.whole
             else:
