@@ -168,7 +168,7 @@ def test_the_pace_is_the_recordings_times_a_factor(tmp_path):
         start = time.monotonic()
         assert adk_stream("run", path, "--no-session", "--pace", pace)[1] == ANSWER
         took[pace] = time.monotonic() - start
-    assert took[2] - took[0] > 1.2
+    assert took[2] - took[0] > 0.5
 
 
 def test_on_a_terminal_thoughts_are_dim_and_calls_fill_in(tmp_path):

@@ -230,7 +230,7 @@ def test_a_client_that_limits_its_wait_leaves_a_stall(server: ReplayServer) -> N
         began = time.monotonic()
         with pytest.raises(Exception, match=r"(?i)time"):
             list(client.chat.completions.create(model="m", messages=[], stream=True))
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
 
 
 # ----------------------------------------------------------------- which recording, which path, whose faults
@@ -389,7 +389,7 @@ def test_the_end_of_the_server_ends_a_stall() -> None:
         next(pieces)
         began = time.monotonic()
         server.stop()
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 20
     server.stop()
     with pytest.raises(RuntimeError, match="not running"):
         _ = server.url
