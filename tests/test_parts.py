@@ -86,6 +86,12 @@ class TestGroups:
         assembler.add(text("b", 0), "m1")
         assert texts(assembler.finish()) == ["ab"]
 
+    def test_a_group_whose_id_came_late_is_found_again(self) -> None:
+        assembler = PartAssembler()
+        for response_id, value in ((None, "a"), ("m1", "b"), ("m2", "c"), ("m1", "d")):
+            assembler.add(text(value, 0), response_id)
+        assert texts(assembler.finish()) == ["abd", "c"]
+
     def test_without_ids_a_round_begins_where_text_goes_back_before_a_complete_part(self) -> None:
         parts = assembled(
             text("one", 0, thought=True),

@@ -134,7 +134,7 @@ class ChatReader(Snapshotted):
 
     def _rest(self, choice: _Choice) -> list[StreamedPart]:
         calls = choice.calls.take_rest() if choice.natural else ()
-        return [*self._release(choice), *_closed(choice, calls)]
+        return [*self._release(choice), *_closed(calls)]
 
     # ------------------------------------------------------------- the chunk
 
@@ -236,7 +236,7 @@ class ChatReader(Snapshotted):
         chunk.terminal = choice.finished = True
         choice.natural = chunk.finish_reason == "STOP"
         if choice.natural:
-            chunk.parts = [*chunk.parts, *_closed(choice, choice.calls.take_ready())]
+            chunk.parts = [*chunk.parts, *_closed(choice.calls.take_ready())]
 
     # ------------------------------------------------------------- a delta
 
@@ -341,7 +341,7 @@ class ChatReader(Snapshotted):
             call, text, opened = taken
             if opened:
                 call.index = choice.indexer.next_index()
-                parts += _closed(choice, choice.calls.take_ready(but=call.number))
+                parts += _closed(choice.calls.take_ready(but=call.number))
             if not (call.complete or fragment.says_nothing):
                 parts.append(_call_delta(call, fragment, text))
         return parts
@@ -356,10 +356,8 @@ def _call_delta(call: Call, fragment: Fragment, text: str) -> StreamedPart:
     return StreamedPart(delta, call.index, True, text)
 
 
-def _closed(choice: _Choice, calls: Sequence[Call]) -> list[StreamedPart]:
-    """Calls that are over, as complete parts."""
-    if calls:
-        choice.indexer.end_run()
+def _closed(calls: Sequence[Call]) -> list[StreamedPart]:
+    """Calls that are over, as complete parts. Like their fragments they end no run of text."""
     return [StreamedPart(PartDelta(function_call=CallDelta(call.id, call.name)), call.index) for call in calls]
 
 
