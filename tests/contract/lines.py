@@ -42,7 +42,7 @@ class LineUnderTest:
         terminal: How many events of ``end`` must have come for the stream to count as ended.
         neutral: Events that say nothing, wherever they stand.
         error: An error event that says ``oops`` and ``it broke``.
-        merges: A call breaks the run it stands in only where it ends, which is where the next call begins.
+        merges: A call does not break the run of text or thought it stands in.
     """
 
     events: Callable[[list[Said]], list[Any]]
@@ -55,6 +55,17 @@ class LineUnderTest:
     def stream(self, message: list[Said]) -> list[Any]:
         return [*self.events(message), *self.end(message)]
 
+    def agrees(self, parts: list[dict[str, Any]], message: list[Said], flush: str) -> bool:
+        """Are these the parts that must come out?
+
+        A run that a boundary gave out cannot be gone on with, so where calls stand inside of runs the pieces of one
+        run may be several parts there: then the content counts, kind by kind.
+        """
+        wanted = self.expected(message)
+        if self.merges and flush == "boundary":
+            return by_kind(parts) == by_kind(wanted)
+        return parts == wanted
+
     def expected(self, message: list[Said]) -> list[dict[str, Any]]:
         """The parts that must come out."""
         parts: list[dict[str, Any]] = []
@@ -62,14 +73,19 @@ class LineUnderTest:
         for said in message:
             if said.kind == "call":
                 parts.append({"call": said.name, "id": said.id, "args": json.loads(said.whole)})
-                first = sum("call" in part for part in parts) == 1
-                run = run if self.merges and first else None
+                run = run if self.merges else None
             elif run is not None and said.kind in run:
                 run[said.kind] += said.whole
             else:
                 run = {said.kind: said.whole}
                 parts.append(run)
         return parts
+
+
+def by_kind(parts: list[dict[str, Any]]) -> tuple[str, str, list[dict[str, Any]]]:
+    """All text, all thought, all calls in order."""
+    text, thought = ("".join(part.get(kind) or "" for part in parts) for kind in ("text", "thought"))
+    return text, thought, [part for part in parts if "call" in part]
 
 
 def described(parts: Any) -> list[dict[str, Any]]:
