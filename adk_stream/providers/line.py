@@ -150,7 +150,8 @@ class Line:
             if value is _SKIPPED:
                 return ()
         self.event_count += 1
-        if event.data.count(b"{") + event.data.count(b"[") > MAX_DEPTH and self._passes_over(value):
+        # so many containers inside one another open and close in no fewer bytes
+        if len(event.data) > 2 * MAX_DEPTH and _has_many(event.data) and self._passes_over(value):
             return ()
         name = event.name
         return self._read(_error_event(value) if name == "error" else value, name)
@@ -255,6 +256,10 @@ def _has_many_brackets(event: Any) -> bool:
         data = msgspec.json.encode(event)
     except (TypeError, ValueError, RecursionError):
         return True
+    return _has_many(data)
+
+
+def _has_many(data: bytes) -> bool:
     return data.count(b"{") + data.count(b"[") > MAX_DEPTH
 
 
