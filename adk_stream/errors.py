@@ -10,7 +10,6 @@
      │    ├── ProviderError           the provider itself reported an error inside the stream
      │    └── StreamTimeoutError      a time limit was hit (also a ``TimeoutError``)
      ├── EmptyResponseError           an object without candidates, prompt feedback or usage
-     ├── UnknownLineError             ``provider="auto"`` and no event told which provider it was
      ├── SnapshotError                a snapshot of another kind, of a newer version, or damaged
      ├── NativeError                  a response that the provider's own format cannot hold
      ├── RecordingError               a recording that cannot be read or written

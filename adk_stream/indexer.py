@@ -43,7 +43,8 @@ class StreamingPartIndexer(msgspec.Struct):
         """The part with its index: a text or thought as a delta (``partial=True``), any other as complete."""
         delta = part if type(part) is PartDelta else part_delta(part)
         if delta.function_call is not None:
-            index = self.call_index(delta.function_call.id or f"#{self.index + 1}")
+            call_id = delta.function_call.id
+            index = self.call_index(call_id) if call_id else self.next_index()
             self.end_run()
             return StreamedPart(part, index)
         if delta.whole is not None or (delta.text is None and not delta.thought and not delta.thought_signature):

@@ -14,6 +14,7 @@ from collections.abc import (
 from typing import TYPE_CHECKING, Any, Self
 
 from adk_stream.aggregator.core import Audio, Flush, StreamingResponseAggregator
+from adk_stream.errors import StreamLimitError
 from adk_stream.parts import StreamLimits
 from adk_stream.providers.line import Line
 
@@ -37,6 +38,8 @@ class _Whole:
         if problem is None:
             self.final = self._aggregator.close()
         else:
+            if isinstance(problem, StreamLimitError) and problem.event_number is None:  # the assembler's own
+                problem.provider, problem.event_number = self._line.provider, self._line.event_count
             self.final = self._aggregator.close_early(self._line.rest(), problem)
         return [] if self.final is None else [self.final]
 

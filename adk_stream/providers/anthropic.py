@@ -19,6 +19,7 @@ from typing import Any
 from adk_stream.checkpoint import Snapshotted
 from adk_stream.metadata import merge_nested
 from adk_stream.parts import StreamChunk, StreamedPart, StreamFault
+from adk_stream.providers import DONE
 from adk_stream.providers.anthropic_blocks import (
     DELTAS,
     STREAM,
@@ -75,7 +76,7 @@ class AnthropicReader(Snapshotted):
 
     def read(self, event: Any, name: str | None = None) -> Sequence[StreamChunk]:
         """The chunks of one event in wire form."""
-        if type(event) is str:
+        if event == DONE:
             return _NOTHING  # some servers end with the [DONE] of another line
         kind: Any = event.get("type") or name
         if kind == "content_block_delta":

@@ -30,6 +30,7 @@ from adk_stream.parts import (
     StreamFault,
     part_delta,
 )
+from adk_stream.providers import DONE
 
 if TYPE_CHECKING:
     from google.genai import types
@@ -162,6 +163,8 @@ class GeminiReader(Snapshotted):
 
     def read(self, event: Any, name: str | None = None) -> Sequence[StreamChunk]:
         """The chunks of one GenerateContentResponse in wire form, one for each candidate (or one for none)."""
+        if event == DONE:
+            return ()  # some proxies end with the [DONE] of another line
         if event.get("error"):
             return (_fault(event["error"]),)
         first = StreamChunk(response_id=event.get("responseId"), model_version=event.get("modelVersion"))
@@ -369,7 +372,7 @@ def _says_nothing(value: Any) -> bool:
 
 
 def _finish(chunk: StreamChunk, reason: Any, message: Any) -> None:
-    word = _FINISH_REASONS.get(reason, str(reason)) if isinstance(reason, int) else str(reason)
+    word = _FINISH_REASONS.get(reason, str(reason)) if type(reason) is int else str(reason)
     chunk.finish_reason = chunk.native_finish_reason = word
     chunk.finish_message = message
     chunk.terminal = True
@@ -380,7 +383,7 @@ def _read_prompt_feedback(chunk: StreamChunk, feedback: Any) -> None:
     reason = feedback.get("blockReason") if feedback else None
     if reason in _NO_REASON:
         return
-    word = _BLOCK_REASONS.get(reason, str(reason)) if isinstance(reason, int) else str(reason)
+    word = _BLOCK_REASONS.get(reason, str(reason)) if type(reason) is int else str(reason)
     chunk.finish_reason, chunk.finish_code = "SAFETY", word
     chunk.finish_message = feedback.get("blockReasonMessage")
     chunk.terminal = True

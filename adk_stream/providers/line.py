@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from adk_stream.checkpoint import pack, unpack
-from adk_stream.errors import MalformedStreamError, StreamLimitError, UnknownLineError
+from adk_stream.errors import MalformedStreamError, SnapshotError, StreamLimitError, UnknownLineError
 from adk_stream.parts import StreamChunk, StreamLimits
 from adk_stream.providers import DONE, LINES, Reader, open_reader, reader_type
 from adk_stream.wire import MAX_DEPTH, BytesDecoder, WireEvent, decode_json, detect_line, is_too_deep
@@ -29,6 +29,19 @@ _SKIPPED = object()
 
 #: Events kept while no event has told the provider; a stream that says nothing for longer is none of ours.
 _MAX_UNDETECTED = 1000
+
+
+class _LineState(msgspec.Struct, forbid_unknown_fields=True):
+    """Everything that a snapshot of a line holds."""
+
+    provider: str | None
+    event_count: int
+    skip: bool
+    options: dict[str, Any]
+    limits: StreamLimits
+    decoder: dict[str, Any]
+    undetected: list[tuple[Any, str | None]]
+    reader: bytes | None
 
 
 class Line:
@@ -92,7 +105,11 @@ class Line:
             MalformedStreamError: the stream ends inside an event.
             UnknownLineError: no event told the provider.
         """
-        yield from self._decode(self._decoder.close())
+        try:
+            events = self._decoder.close()
+        except StreamLimitError as problem:
+            raise self._too_large(problem) from None
+        yield from self._decode(events)
         if self._reader is None and self._undetected:
             # an error body says the same in every line
             if not all(isinstance(event, Mapping) and event.get("error") for event, _ in self._undetected):
@@ -112,8 +129,7 @@ class Line:
         try:
             events = self._decoder.feed(piece)
         except StreamLimitError as problem:
-            problem.provider = problem.provider or self.provider
-            raise
+            raise self._too_large(problem) from None
         if len(events) == 1:  # one frame a read, as servers send: no generator for it
             return (self._read_wire(events[0]),) if self._reader is not None else self._decode(events)
         return self._decode(events)
@@ -214,18 +230,23 @@ class Line:
     def _malformed(self, reason: str, excerpt: bytes | str) -> MalformedStreamError:
         return MalformedStreamError(reason, provider=self.provider, event_number=self.event_count, excerpt=excerpt)
 
+    def _too_large(self, problem: StreamLimitError) -> StreamLimitError:
+        """The decoder's complaint with the number of the event, which it never gave."""
+        problem.provider, problem.event_number = self.provider, self.event_count + 1
+        return problem
+
     def snapshot(self) -> bytes:
         """The state of decoder and reader, to be gone on with in another process."""
-        state = {
-            "provider": self.provider,
-            "event_count": self.event_count,
-            "skip": self._skip,
-            "options": self._options,
-            "limits": self._limits,
-            "decoder": self._decoder.snapshot(),
-            "undetected": self._undetected,
-            "reader": None if self._reader is None else self._reader.snapshot().decode("latin-1"),
-        }
+        state = _LineState(
+            self.provider,
+            self.event_count,
+            self._skip,
+            self._options,
+            self._limits,
+            self._decoder.snapshot(),
+            self._undetected,
+            None if self._reader is None else self._reader.snapshot(),
+        )
         return pack("line", 1, state)
 
     @classmethod
@@ -235,18 +256,16 @@ class Line:
         Raises:
             SnapshotError: the bytes are damaged, of another kind or version.
         """
-        state = unpack(data, "line", 1, dict)
-        line = cls(
-            "auto",
-            on_malformed="skip" if state["skip"] else "raise",
-            limits=StreamLimits(**state["limits"]),
-            reader_options=state["options"],
-        )
-        line.provider, line.event_count = state["provider"], state["event_count"]
-        line._decoder = BytesDecoder.restore(state["decoder"])
-        line._undetected = [(event, name) for event, name in state["undetected"]]
-        if state["reader"] is not None:
-            line._reader = reader_type(state["provider"]).restore(state["reader"].encode("latin-1"))
+        state = unpack(data, "line", 1, _LineState)
+        if (state.provider is None) is not (state.reader is None) or state.provider not in (None, *LINES):
+            raise SnapshotError(f"damaged line snapshot: provider {state.provider!r}")
+        on_malformed = "skip" if state.skip else "raise"
+        line = cls("auto", on_malformed=on_malformed, limits=state.limits, reader_options=state.options)
+        line.provider, line.event_count = state.provider, state.event_count
+        line._decoder = BytesDecoder.restore(state.decoder)
+        line._undetected = state.undetected
+        if state.provider is not None and state.reader is not None:
+            line._reader = reader_type(state.provider).restore(state.reader)
         return line
 
 

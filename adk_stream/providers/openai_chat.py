@@ -16,6 +16,7 @@ from adk_stream.checkpoint import Snapshotted
 from adk_stream.indexer import StreamingPartIndexer
 from adk_stream.metadata import merge_nested
 from adk_stream.parts import CallDelta, PartDelta, StreamChunk, StreamedPart
+from adk_stream.providers import DONE
 from adk_stream.providers.gemini import decode_base64
 from adk_stream.providers.objects import as_event
 from adk_stream.providers.openai_chat_calls import Call, Calls, Fragment, join_pieces
@@ -104,7 +105,7 @@ class ChatReader(Snapshotted):
         """The chunks of one event: one for each choice, and what concerns all of them on the first."""
         if self.done:
             return ()
-        if type(event) is str:
+        if event == DONE:
             return self._read_done()
         if event is None:
             return ()

@@ -22,6 +22,7 @@ import msgspec
 from adk_stream.checkpoint import Snapshotted
 from adk_stream.metadata import merge_nested
 from adk_stream.parts import CallDelta, PartDelta, StreamChunk, StreamedPart
+from adk_stream.providers import DONE
 from adk_stream.providers.objects import as_event
 from adk_stream.providers.openai_responses_facts import (
     ENDS,
@@ -79,7 +80,7 @@ class ResponsesReader(Snapshotted):
     def read(self, event: Any, name: str | None = None) -> Sequence[StreamChunk]:
         """The chunk of one event, or none; one whose ``sequence_number`` was seen is that event again."""
         if type(event) is not dict and not isinstance(event, Mapping):
-            if event == "[DONE]":
+            if event == DONE:
                 return ()
             raise TypeError(f"an event is an object, not a {type(event).__name__}")
         kind = event.get("type") or name
