@@ -77,6 +77,40 @@ def test_a_stream_of_comments_alone_is_a_cut_stream() -> None:
     assert (final.status, final.error_code) == ("incomplete", "STREAM_CUT")
 
 
+def test_one_decoded_event_alone() -> None:
+    (shown, final) = go(event("all", "STOP"))
+    assert (shown.text, final.text, final.status) == ("all", "all", "completed")
+    assert asyncio.run(go_async(event("all", "STOP"))) == [shown, final]
+
+
+def test_boundary_flush_gives_the_same_finals_in_pieces() -> None:
+    call = {"functionCall": {"id": "c", "name": "f", "args": {"a": 1}}}
+    events = [
+        event("a"),
+        {"candidates": [{"content": {"parts": [call]}}]},
+        event("b", "STOP"),
+    ]
+    together = go(events)[-1]
+    finals = [response for response in go(events, flush="boundary") if not response.partial]
+    assert len(finals) == 3
+    assert [part for final in finals for part in final.parts] == together.parts
+    assert [final.status for final in finals] == ["in_progress", "in_progress", "completed"]
+
+
+def test_the_wanted_candidate() -> None:
+    events = [{"candidates": [{"index": i, "content": {"parts": [{"text": t}]}} for i, t in enumerate("ab")]}]
+    assert [go(events, candidate_index=index)[-1].text for index in (0, 1, 2)] == ["a", "b", ""]
+
+
+def test_audio_is_joined_or_dropped() -> None:
+    sound = {"inlineData": {"mimeType": "audio/pcm", "data": "AAE="}}
+    events = [{"candidates": [{"content": {"parts": [sound]}}]}] * 2
+    final, dropped = go(events)[-1], go(events, audio="drop")[-1]
+    assert [part.inline_data.data for part in final.parts] == [b"\0\1\0\1"]
+    assert dropped.parts == []
+    assert len(go(events, audio="drop")) == 3
+
+
 def test_an_empty_object_is_neutral_in_a_stream() -> None:
     objects = [types.GenerateContentResponse(), *PIECES["SDK objects"]]
     assert go(objects) == go(EVENTS)
@@ -155,6 +189,51 @@ class TestErrors:
         with pytest.raises(UnknownLineError, match="no event tells the provider"):
             go([{"hello": 1}], "auto")
 
+    def test_what_is_no_json_raises_in_the_async_form_too(self) -> None:
+        async def read() -> tuple[list[LlmResponse], MalformedStreamError]:
+            seen: list[LlmResponse] = []
+            with pytest.raises(MalformedStreamError) as raised:
+                async for response in aggregate_async([FRAMES[0], b"data: {broken\n\n"], "gemini"):
+                    seen.append(response)
+            return seen, raised.value
+
+        seen, problem = asyncio.run(read())
+        assert [(each.partial, each.status) for each in seen] == [(True, "in_progress"), (False, "failed")]
+        assert problem.event_number == 2
+
+    def test_an_exception_before_the_first_piece(self) -> None:
+        def refused() -> Iterator[bytes]:
+            raise ConnectionError("refused")
+            yield b""
+
+        seen: list[LlmResponse] = []
+        with pytest.raises(ConnectionError):
+            for response in aggregate(refused()):
+                seen.append(response)
+        assert [(each.status, each.error_code) for each in seen] == [("failed", "ConnectionError")]
+
+    def test_a_time_limit_of_the_source(self) -> None:
+        responses = aggregate(Source(TimeoutError("idle")), "gemini")
+        with pytest.raises(TimeoutError):
+            for _ in responses:
+                pass
+        assert responses.final is not None
+        assert (responses.final.status, responses.final.error_code) == ("failed", "STREAM_TIMEOUT")
+
+    def test_nothing_is_read_after_an_error_in_the_data(self) -> None:
+        source = Source(AssertionError("read on"))
+        source.frames = [FRAMES[0], b'data: {"error": {"message": "busy"}}\n\n']
+        assert go(source)[-1].status == "failed"
+        assert source.closed == 1
+
+    def test_limits_of_the_response_name_provider_and_event(self) -> None:
+        seen: list[LlmResponse] = []
+        thought = {"candidates": [{"content": {"parts": [{"text": "hm", "thought": True}]}}]}
+        with pytest.raises(StreamLimitError, match="gemini, event 2: more than 1 parts"):
+            for response in aggregate([EVENTS[0], thought], "gemini", limits=StreamLimits(max_parts=1)):
+                seen.append(response)
+        assert (seen[-1].status, seen[-1].error_code, seen[-1].text) == ("failed", "MALFORMED_STREAM", "Hel")
+
     def test_limits(self) -> None:
         limits = StreamLimits(max_event_bytes=1000)
         with pytest.raises(StreamLimitError) as raised:
@@ -168,9 +247,10 @@ class Source:
     def __init__(self, problem: BaseException | None = None) -> None:
         self.closed = 0
         self.problem = problem
+        self.frames = FRAMES[:2]
 
     def __iter__(self) -> Iterator[bytes]:
-        yield from FRAMES[:2]
+        yield from self.frames
         if self.problem is not None:
             raise self.problem
         yield FRAMES[2]
@@ -227,6 +307,64 @@ class TestLeaving:
         assert responses.final is not None
         assert (responses.final.status, responses.final.text) == ("cancelled", "Hello ")
         assert source.closed == 1
+
+    def test_an_interrupt_in_the_async_form(self) -> None:
+        async def read() -> Any:
+            responses = aggregate_async(Source(asyncio.CancelledError()), "gemini")
+            with pytest.raises(asyncio.CancelledError):
+                async for response in responses:
+                    assert response.partial
+            return responses.final
+
+        final = asyncio.run(read())
+        assert (final.status, final.error_code, final.text) == ("cancelled", "STREAM_CANCELLED", "Hello ")
+
+    def test_a_generator_is_closed(self) -> None:
+        ended: list[str] = []
+
+        def source() -> Iterator[bytes]:
+            try:
+                yield from FRAMES
+            finally:
+                ended.append("sync")
+
+        async def async_source() -> AsyncIterator[bytes]:
+            try:
+                for frame in FRAMES:
+                    yield frame
+            finally:
+                ended.append("async")
+
+        async def leave() -> Any:
+            async with aclosing(aggregate_async(async_source(), "gemini")) as responses:
+                await anext(responses)
+                assert ended == ["sync"]
+            return responses.final
+
+        with closing(aggregate(source(), "gemini")) as responses:
+            next(responses)
+            assert ended == []
+        assert ended == ["sync"]
+        assert asyncio.run(leave()).status == "cancelled"
+        assert ended == ["sync", "async"]
+
+    def test_aclose_before_close_where_a_source_has_both(self) -> None:
+        class Both(Source):
+            async def aclose(self) -> None:
+                self.closed += 10
+
+        source = Both()
+        asyncio.run(go_async(source))
+        assert source.closed == 10
+
+    def test_aclose_before_the_first_response(self) -> None:
+        async def leave() -> tuple[Source, Any]:
+            source = Source()
+            responses = aggregate_async(source, "gemini")
+            await responses.aclose()
+            return source, responses.final
+
+        assert (lambda source, final: (source.closed, final))(*asyncio.run(leave())) == (1, None)
 
     def test_an_error_of_the_consumer(self) -> None:
         source = Source()

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from google.genai import types
+from pydantic import BaseModel
 
-from adk_stream import LlmResponse, StreamChunk, StreamedPart, StreamFault, StreamingResponseAggregator, StreamLimits
+from adk_stream import (
+    LlmResponse,
+    StreamChunk,
+    StreamedPart,
+    StreamFault,
+    StreamingResponseAggregator,
+    StreamLimits,
+    aggregate,
+)
 from adk_stream.errors import EmptyResponseError, MalformedStreamError, SnapshotError, StreamLimitError
 from adk_stream.parts import PartDelta
 
@@ -50,6 +60,22 @@ def what(part: Part) -> str:
     if part.inline_data:
         return f"blob {(part.inline_data.data or b'').decode()}"
     return f"{'thought' if part.thought else 'text'} {part.text}"
+
+
+def mutable_things(value: Any) -> Iterator[Any]:
+    """Every model, list and dict within, itself included."""
+    inner: Any = ()
+    if isinstance(value, BaseModel):
+        inner = vars(value).values()
+    elif isinstance(value, dict):
+        inner = value.values()
+    elif isinstance(value, list):
+        inner = value
+    else:
+        return
+    yield value
+    for each in inner:
+        yield from mutable_things(each)
 
 
 HELLO = (chunk(Part(text="hm", thought=True)), chunk(Part(text="Hel")), chunk(Part(text="lo"), finish="STOP"))
@@ -174,6 +200,23 @@ class TestTheCall:
         assert final.parts[1].part_metadata == {"k": [1]}
         assert given.model_dump() == before
 
+    @pytest.mark.parametrize("flush", ["close", "boundary"])
+    def test_no_emitted_object_is_the_callers_or_anothers(self, flush: str) -> None:
+        image = Part(inline_data=types.Blob(mime_type="image/png", data=b"x"), part_metadata={"k": [1]})
+        code = Part(executable_code=types.ExecutableCode(code="x"))
+        given = [chunk(Part(text="a"), call(x=[1]), image, code), chunk(Part(text="b"), finish="STOP")]
+        responses, final = run(*given, flush=flush)
+        assert final is not None
+        seen: dict[int, str] = {}
+        for name, model in [("given", each) for each in given] + [
+            (f"response {number}", each) for number, each in enumerate([*responses, final])
+        ]:
+            for thing in mutable_things(model):
+                assert seen.setdefault(id(thing), name) == name, f"{name} shares {thing!r} with {seen[id(thing)]}"
+        before = [each.model_dump() for each in [*given, *responses, final]]
+        run(*given, flush=flush)
+        assert [each.model_dump() for each in [*given, *responses, final]] == before
+
     @pytest.mark.parametrize(
         "options", [{"flush": "later"}, {"audio": "keep"}, {"candidate_index": -1}, {"candidate_index": None}]
     )
@@ -263,6 +306,54 @@ class TestTheEnd:
         assert final.finish_reason == types.FinishReason.SAFETY
         assert final.content is None
 
+    @pytest.mark.parametrize(
+        ("number", "status", "code"),
+        [
+            (1, "completed", None),
+            (2, "incomplete", "MAX_TOKENS"),
+            (3, "incomplete", "SAFETY"),
+            (4, "incomplete", "RECITATION"),
+            (5, "incomplete", "OTHER"),
+            (77, "incomplete", "77"),
+            (0, "incomplete", "STREAM_CUT"),
+            (True, "incomplete", "True"),
+            (1.0, "incomplete", "1.0"),
+            ("TOMORROWS_REASON", "incomplete", "TOMORROWS_REASON"),
+        ],
+    )
+    def test_finish_reasons_on_the_wire(self, number: Any, status: str, code: str | None) -> None:
+        *_, final = aggregate([{"candidates": [{"finishReason": number}]}], "gemini")
+        assert (final.status, final.error_code) == (status, code)
+
+    @pytest.mark.parametrize(
+        ("reason", "code"),
+        [(1, "SAFETY"), (2, "OTHER"), (3, "BLOCKLIST"), (4, "PROHIBITED_CONTENT"), (9, "9"), ("NEW", "NEW")],
+    )
+    def test_block_reasons_on_the_wire(self, reason: Any, code: str) -> None:
+        *_, final = aggregate([{"promptFeedback": {"blockReason": reason}}], "gemini")
+        assert (final.status, final.finish_reason, final.error_code) == ("incomplete", "SAFETY", code)
+
+    @pytest.mark.parametrize("reason", [0, None, "", "BLOCKED_REASON_UNSPECIFIED"])
+    def test_prompt_feedback_without_a_reason_blocks_nothing(self, reason: Any) -> None:
+        feedback = {"promptFeedback": {"blockReason": reason, "safetyRatings": []}}
+        *_, final = aggregate([feedback, {"candidates": [{"finishReason": "STOP"}]}], "gemini")
+        assert (final.status, final.error_code) == ("completed", None)
+
+    def test_a_later_unspecified_reason_takes_no_end_away(self) -> None:
+        _, final = run(chunk(Part(text="a"), finish="STOP"), chunk(finish="FINISH_REASON_UNSPECIFIED"))
+        assert final is not None
+        assert (final.status, final.native_finish_reason) == ("completed", "STOP")
+
+    def test_a_call_that_was_cut_never_runs_whatever_the_end(self) -> None:
+        named = Part(function_call=types.FunctionCall(id="c", name="f"))
+        open_call = StreamedPart(named, 0, True, '{"a":1}')
+        for end in (StreamChunk(), StreamChunk(finish_reason="STOP", native_finish_reason="STOP", terminal=True)):
+            for flush in ("close", "boundary"):
+                responses, final = run(StreamChunk([open_call]), end, flush=flush)
+                assert final is not None
+                assert final.parts[0].function_call.args == {"a": 1}
+                assert [one for each in (*responses, final) for one in each.executable_function_calls()] == []
+
     def test_a_refusal_is_never_a_natural_end(self) -> None:
         refusal = StreamedPart(PartDelta("no", part_metadata={"refusal": True}), 0, True)
         for flush in ("close", "boundary"):
@@ -342,6 +433,29 @@ def test_several_response_ids_are_groups_in_order_and_the_newest_is_the_finals()
     assert final is not None
     assert [part.text for part in final.parts] == ["ac", "bd"]
     assert final.response_id == "m2"
+
+
+def test_the_end_of_one_response_is_not_that_of_the_next() -> None:
+    def said(response_id: str, **fields: Any) -> StreamChunk:
+        return StreamChunk([StreamedPart(PartDelta("a"), 0, True)], response_id=response_id, **fields)
+
+    end = {"finish_reason": "STOP", "native_finish_reason": "stop", "terminal": True}
+    _, final = run(said("m1", **end), said("m2"))
+    assert final is not None
+    assert (final.status, final.error_code) == ("incomplete", "STREAM_CUT")
+    _, final = run(said("m1", **end), said("m2"), said("m2", **end))
+    assert final is not None
+    assert final.status == "completed"
+
+
+def test_an_error_before_anything_came() -> None:
+    aggregator = StreamingResponseAggregator()
+    assert aggregator.close(error=KeyboardInterrupt()) is None
+    final = aggregator.close(error=ConnectionError("refused"))
+    assert final is not None
+    assert (final.status, final.error_code, final.error_message) == ("failed", "ConnectionError", "refused")
+    assert final.content is None
+    assert aggregator.close() is None
 
 
 def test_limits_are_kept_and_what_had_come_stays() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import msgspec
 import pytest
 
@@ -44,6 +46,19 @@ def test_every_cut_of_a_snapshot_is_damage() -> None:
     for end in range(len(whole)):
         with pytest.raises(SnapshotError):
             State.restore(whole[:end])
+
+
+def test_every_bit_that_turned_over_is_damage() -> None:
+    whole = STATE.snapshot()
+    for at in range(len(whole)):
+        with pytest.raises(SnapshotError):
+            State.restore(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[" * 100_000, b"null", b"\xff", b'{"text": "a", "data": "no base64!"}'])
+def test_a_whole_body_of_nonsense_is_damage(body: bytes) -> None:
+    with pytest.raises(SnapshotError, match="damaged State snapshot"):
+        State.restore(b"adk_stream State 1\n" + zlib.compress(body))
 
 
 def test_a_state_of_another_shape() -> None:

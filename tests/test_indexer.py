@@ -68,6 +68,26 @@ def test_a_call_delta_keeps_its_index_and_does_not_end_the_run_while_the_whole_c
     assert indexer.stamp(TEXT).index == 3
 
 
+def test_a_signed_thought_between_thoughts() -> None:
+    signed = types.Part(text="", thought=True, thought_signature=b"s")
+    assert stamps(THOUGHT, signed, signed, THOUGHT) == [(0, True), (1, True), (2, True), (3, True)]
+
+
+def test_another_complete_call_ends_the_run_and_the_ids_of_calls_never_meet_those_made_up() -> None:
+    assert stamps(TEXT, call("c"), TEXT, call("#1"), call(None), call("c")) == [
+        (0, True),
+        (1, False),
+        (2, True),
+        (3, False),
+        (4, False),
+        (1, False),
+    ]
+
+
+def test_a_call_without_an_id_is_not_the_call_of_that_name() -> None:
+    assert stamps(call("#1"), call(None)) == [(0, False), (1, False)]
+
+
 def test_calls_without_an_id_are_calls_of_their_own() -> None:
     assert stamps(call(None), call(None), call("c")) == [(0, False), (1, False), (2, False)]
 

@@ -63,6 +63,19 @@ def test_supports_without_chunks_of_their_own_speak_of_those_before() -> None:
     assert merged(chunks, supports)["grounding_metadata"]["groundingSupports"] == [support("a", 1)]
 
 
+def test_indices_beyond_the_messages_own_chunks_speak_of_those_before() -> None:
+    first = {"groundingChunks": [chunk(1), chunk(2), chunk(3)]}
+    second = {"groundingChunks": [chunk(4)], "groundingSupports": [support("a", 0, 2), support("b")]}
+    both = merged({"grounding_metadata": first}, {"grounding_metadata": second})["grounding_metadata"]
+    assert both["groundingSupports"] == [support("a", 3, 2), support("b")]
+
+
+@pytest.mark.parametrize("indices", [None, 5, "x", {}, ["x", None, 1.5, {}]])
+def test_indices_that_are_none_stay_as_they_came(indices: Any) -> None:
+    odd = {"groundingChunks": [chunk(1)], "groundingSupports": [{"groundingChunkIndices": indices}, 7]}
+    assert merged({"grounding_metadata": odd})["grounding_metadata"] == odd
+
+
 def test_citations_and_url_context_are_joined_without_repeats() -> None:
     for name, key in (("citation_metadata", "citations"), ("url_context_metadata", "urlMetadata")):
         messages = [{name: {key: items}} for items in ([{"uri": "1"}], [{"uri": "1"}, {"uri": "2"}], [])]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from google.genai import types
 
 from adk_stream.errors import StreamLimitError
-from adk_stream.parts import CallDelta, PartAssembler, PartDelta, StreamedPart, StreamLimits, part_delta
+from adk_stream.parts import CallDelta, PartAssembler, PartDelta, StreamedPart, StreamLimits, Text, part_delta
 
 
 def text(value: str | None, index: int | None, partial: bool = True, **fields: Any) -> StreamedPart:
@@ -159,6 +160,60 @@ class TestCalls:
         assert part.thought_signature == b"s"
 
 
+class TestCallsByPaths:
+    @staticmethod
+    def fragment(*partial_args: dict[str, Any], more: bool | None, **fields: Any) -> StreamedPart:
+        delta = PartDelta(function_call=CallDelta(partial_args=list(partial_args), will_continue=more, **fields))
+        return StreamedPart(delta, 0, bool(more))
+
+    def test_fragments_of_one_path_are_joined_when_the_call_is_complete(self) -> None:
+        (part,) = assembled(
+            self.fragment({"jsonPath": "$.a.b", "stringValue": "x", "willContinue": True}, more=True, name="f", id="c"),
+            self.fragment({"jsonPath": "$.a.b", "stringValue": "y"}, more=True),
+            self.fragment({"jsonPath": "$.n[0]", "numberValue": 3}, {"jsonPath": "$.t", "boolValue": True}, more=False),
+        )
+        assert part == types.Part(
+            function_call=types.FunctionCall(id="c", name="f", args={"a": {"b": "xy"}, "n": [3], "t": True})
+        )
+
+    def test_a_call_that_was_cut_keeps_the_json_of_what_had_come_and_no_args(self) -> None:
+        (part,) = assembled(
+            self.fragment({"jsonPath": "$.a", "stringValue": "x", "willContinue": True}, more=True, name="f", id="c")
+        )
+        assert part.function_call.args is None
+        assert json.loads(part.part_metadata.pop("raw_arguments")) == {"a": "x"}
+        assert part.part_metadata == {"unfinished": True}
+
+    def test_a_whole_copy_counts_in_the_place_of_its_fragments(self) -> None:
+        (part,) = assembled(
+            self.fragment({"jsonPath": "$.a", "stringValue": "x", "willContinue": True}, more=True, name="f", id="c"),
+            call(0, partial=False, id="c", name="f", args={"a": "xyz"}),
+        )
+        assert (part.function_call.args, part.part_metadata) == ({"a": "xyz"}, None)
+
+    @pytest.mark.parametrize("path", ["$.a[", "a", "", "$..a", "$.a[-1]", "$.a[99999999]"])
+    def test_a_path_that_cannot_be_read_makes_no_call_to_run(self, path: str) -> None:
+        (part,) = assembled(self.fragment({"jsonPath": path, "stringValue": "x"}, more=False, name="f", id="c"))
+        assert part.function_call.args is None
+        assert part.part_metadata["arguments_error"]
+        assert "raw_arguments" in part.part_metadata
+
+
+class TestFreeText:
+    CUSTOM = {"custom_tool": True}
+
+    def test_is_the_input_of_a_custom_tool(self) -> None:
+        deltas = [
+            StreamedPart(PartDelta(function_call=CallDelta("c", "f"), part_metadata=self.CUSTOM), 0, True, fragment)
+            for fragment in ("print(", "1)")
+        ]
+        (part,) = assembled(*deltas, call(0, partial=False))
+        assert part.function_call.args == {"input": "print(1)"}
+        (cut,) = assembled(*deltas)
+        assert cut.function_call.args is None
+        assert cut.part_metadata == {"custom_tool": True, "raw_arguments": "print(1)", "unfinished": True}
+
+
 class TestAudio:
     AUDIO = [
         StreamedPart(PartDelta(whole={"inlineData": {"mimeType": "audio/pcm", "data": data}}), 0, True)
@@ -171,6 +226,12 @@ class TestAudio:
 
     def test_or_dropped(self) -> None:
         assert assembled(*self.AUDIO, keep_audio=False) == []
+
+    def test_another_type_is_another_part(self) -> None:
+        (_, last) = self.AUDIO
+        other = StreamedPart(PartDelta(whole={"inlineData": {"mimeType": "audio/ogg", "data": b"o"}}), 1, True)
+        parts = assembled(*self.AUDIO, other, StreamedPart(last.part, 2, True))
+        assert [part.inline_data.data for part in parts] == [b"abc", b"o", b"c"]
 
 
 class TestDrain:
@@ -193,6 +254,22 @@ class TestDrain:
         assembler.add(call(1, partial=False), "r")
         assert texts(assembler.drain()) == [None, "b"]
 
+    def test_a_copy_of_a_call_that_was_given_out_counts_once(self) -> None:
+        assembler = PartAssembler()
+        whole_call = call(0, partial=False, id="c", name="f", args={})
+        assembler.add(whole_call, "r")
+        assert len(assembler.drain()) == 1
+        assert assembler.add(whole_call, "r") is None
+        assert assembler.finish() == []
+
+    def test_groups_are_given_in_order_and_an_open_call_holds_back_the_later_ones(self) -> None:
+        assembler = PartAssembler()
+        assembler.add(call(0, "{", id="c", name="f"), "m1")
+        assembler.add(text("b", 0), "m2")
+        assert assembler.drain() == []
+        assembler.add(call(0, "}", partial=False), "m1")
+        assert texts(assembler.drain()) == [None, "b"]
+
 
 class TestSurrogates:
     def test_a_pair_cut_in_two_becomes_one_character(self) -> None:
@@ -200,6 +277,30 @@ class TestSurrogates:
 
     def test_a_half_that_stays_alone_is_a_replacement_character(self) -> None:
         assert texts(assembled(text("a\ud83d", 0), text("b", 0))) == ["a\ufffdb"]
+
+    @pytest.mark.parametrize(
+        "pieces", [["a\ud83d", "\ude00b"], ["\ud83d", "", "\ude00"], ["\ude00", "x"], ["\ud83d", "z"]]
+    )
+    def test_what_is_shown_is_what_the_final_holds(self, pieces: list[str]) -> None:
+        shown, whole = Text(), Text()
+        for piece in pieces:
+            whole.append(piece)
+        assert "".join(map(shown.visible, pieces)) == whole.join()
+
+    def test_nowhere_in_a_part_is_half_a_character_left(self) -> None:
+        half = "\ud83d"
+        parts = assembled(
+            StreamedPart(PartDelta(f"a{half}", part_metadata={half: [half]}), 0, True),
+            call(1, f'{{"{half}": "{half}"}}', id=f"c{half}", name=half),
+            call(1, partial=False),
+            call(2, f"{{{half}", id="d", name="f"),
+            whole(3, executableCode={"code": half, "new": {half: half}}),
+            StreamedPart(types.Part(executable_code=types.ExecutableCode(code=half)), 4),
+            call(5, partial=False, id="e", name="f", args={half: [half]}),
+        )
+        assert len(parts) == 6
+        for part in parts:
+            assert "\ufffd" in part.model_dump_json()
 
 
 class TestLimits:

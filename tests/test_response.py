@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from google.genai import types
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from adk_stream import LlmResponse
 from adk_stream.response import Template, read_lenient
@@ -136,6 +136,51 @@ def test_executable_function_calls(
     assert response.executable_function_calls() == ([call] if runs else [])
 
 
+def test_which_calls_of_several_may_run() -> None:
+    calls = [types.FunctionCall(id=str(number), name="f", args={}) for number in range(3)]
+    metadata = [None, {"unfinished": True}, {"custom_tool": True}]
+    parts = [types.Part(function_call=one, part_metadata=told) for one, told in zip(calls, metadata, strict=True)]
+    response = LlmResponse(content=types.Content(parts=[types.Part(text="a"), *parts]))
+    assert response.executable_function_calls() == [calls[0], calls[2]]
+    assert LlmResponse().executable_function_calls() == []
+
+
+def test_base64_is_standard_at_every_depth_and_the_same_by_either_name() -> None:
+    data = b"\xfb\xff"
+    parts = [
+        types.Part(inline_data=types.Blob(mime_type="image/png", data=data)),
+        types.Part(
+            function_response=types.FunctionResponse(
+                name="f",
+                response={"inline_data": "-_"},
+                parts=[types.FunctionResponsePart(inline_data=types.FunctionResponseBlob(data=data))],
+            )
+        ),
+    ]
+    response = LlmResponse(content=types.Content(role="model", parts=parts))
+    for by_alias in (True, False):
+        dumped = response.model_dump_json(by_alias=by_alias)
+        assert dumped.count('"+/8="') == 2
+        assert '"-_"' in dumped
+        assert LlmResponse.model_validate_json(dumped) == response
+    assert response.model_dump()["content"]["parts"][0]["inline_data"]["data"] == data
+
+
+def test_unknown_fields_are_refused() -> None:
+    with pytest.raises(ValidationError):
+        LlmResponse(new_field=1)  # type: ignore[call-arg]
+    with pytest.raises(ValidationError):
+        LlmResponse.from_adk_dict({"partial": "perhaps"})
+
+
+def test_a_dump_in_camel_case_is_read_as_well() -> None:
+    response = LlmResponse(error_code="X", custom_metadata={"mine": 1}, model_version="m")
+    assert LlmResponse.from_adk_dict(response.model_dump(by_alias=True, exclude_none=True)) == response
+    before = response.to_adk_dict()
+    LlmResponse.from_adk_dict(before)
+    assert before == response.to_adk_dict()
+
+
 def test_there_and_back_in_google_adk_words() -> None:
     response = LlmResponse(
         content=types.Content(role="model", parts=[types.Part(text="a", thought_signature=b"\xff")]),
@@ -180,6 +225,37 @@ def test_a_dump_of_google_adk_itself() -> None:
         (types.FunctionCall, {"name": "f", "args": [1]}, {"name": "f"}, {"args": [1]}),
         (types.ExecutableCode, {"code": "x", "language": 99}, {"code": "x"}, {"language": 99}),
         (types.FunctionCall, {"args": {"text": 1, "parts": [{}]}}, {"args": {"text": 1, "parts": [{}]}}, None),
+        (types.Part, {"text": 5, "thought": True}, {"thought": True}, {"text": 5}),
+        (types.Part, {"text": None}, {}, None),
+        (types.SafetyRating, {"category": 7, "probability": {}}, {}, {"category": 7, "probability": {}}),
+        (types.Candidate, {"index": 1, "finishReason": ["x"]}, {"index": 1}, {"finishReason": ["x"]}),
+        (
+            types.GenerateContentResponseUsageMetadata,
+            {
+                "promptTokenCount": "many",
+                "totalTokenCount": 3,
+                "serviceTier": "flex",
+                "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 1, "new": [1]}, {"modality": 1}],
+            },
+            {
+                "total_token_count": 3,
+                "prompt_tokens_details": [
+                    types.ModalityTokenCount(modality=types.MediaModality.TEXT, token_count=1),
+                    types.ModalityTokenCount(),
+                ],
+            },
+            {
+                "promptTokenCount": "many",
+                "serviceTier": "flex",
+                "promptTokensDetails": [{"new": [1]}, {"modality": 1}],
+            },
+        ),
+        (
+            types.GroundingMetadata,
+            {"groundingChunks": [{"web": {"uri": "u", "deep": {"deeper": 1}}}], "groundingSupports": 5},
+            {"grounding_chunks": [types.GroundingChunk(web=types.GroundingChunkWeb(uri="u"))]},
+            {"groundingChunks": [{"web": {"deep": {"deeper": 1}}}], "groundingSupports": 5},
+        ),
     ],
 )
 def test_lenient_reading(
