@@ -352,13 +352,13 @@ class Calls(msgspec.Struct):
             return self._find_by_order(fragment, touched)
         at_label = self._at(self.by_label, fragment.label)
         if at_label is None:
-            return self._find_by_new_label(fragment)
+            return self._find_by_new_label(fragment, touched)
         if fragment.name:
-            return self._find_by_label_and_name(fragment, at_label)
-        if at_label.closed and fragment.has_text and not at_label.is_resent(fragment):
+            return self._find_by_label_and_name(fragment, at_label, touched)
+        if at_label.closed and fragment.has_text:
             if at_label.named_again and fragment.begins:
                 return None
-            return self._newest_unclosed() or at_label
+            return at_label if at_label.is_resent(fragment) else self._newest_unclosed() or at_label
         return at_label
 
     def _find_by_new_id(self, fragment: Fragment, at_label: Call | None, touched: set[int]) -> Call | None:
@@ -370,7 +370,8 @@ class Calls(msgspec.Struct):
                 call = call or self._now()
                 if call is None or fragment.name not in (None, call.name):
                     return None  # id and index are new
-                late = call.id is None and call.known_first and not (fragment.name or call.begun)
+                named_before = call.id is None and call.known_first and not fragment.name
+                late = named_before and not (call.closed and fragment.has_text)
                 goes_on = fragment.continues and not call.closed
                 ends = call.id is None and not (fragment.name or fragment.has_text)
                 return call if goes_on or late or ends else None
@@ -399,17 +400,20 @@ class Calls(msgspec.Struct):
             return call if fragment.continues and not call.id_repeats else None
         return call
 
-    def _find_by_new_label(self, fragment: Fragment) -> Call | None:
+    def _find_by_new_label(self, fragment: Fragment, touched: set[int]) -> Call | None:
         """An index that is new, and no id: another call, or the open one whose index drifts."""
+        if fragment.name and self.current in touched:
+            return None
         call = self._newest_unclosed()
         if fragment.name and self.all and self.opened_by_id == len(self.all):
             # calls are opened by ids here: an index that is new, without one, drifts
             now = self.all[self.current]
-            if not fragment.has_text and (now.name is None or (call is None and now.name == fragment.name)):
+            if not fragment.has_text and now.name in (None, fragment.name):
                 return now
             if call is None:
                 return None
-            return call if not call.begun or call.name in (None, fragment.name) else None
+            is_piece = call is now and not call.begun
+            return call if is_piece or call.name in (None, fragment.name) else None
         if fragment.name:
             if call is None or fragment.name != call.name:
                 return None
@@ -420,10 +424,10 @@ class Calls(msgspec.Struct):
             return call
         return call if call.fragments == 1 and call.known_first else None
 
-    def _find_by_label_and_name(self, fragment: Fragment, call: Call) -> Call | None:
+    def _find_by_label_and_name(self, fragment: Fragment, call: Call, touched: set[int]) -> Call | None:
         """An index that is known and a name: the name once more, a piece of it, or one index for all calls."""
         if call.closed:
-            if fragment.has_text:
+            if fragment.has_text or call.number in touched:
                 return None
             late_piece = call.name is None or call.name_was_late or fragment.name == call.name
             return call if late_piece else None
