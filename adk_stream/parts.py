@@ -10,7 +10,7 @@ All state is made of msgspec structs: cheap in the hot path, and a snapshot need
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Sequence
+from collections.abc import Collection, ItemsView, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
@@ -26,12 +26,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CallDelta",
+    "LiveSignal",
     "PartAssembler",
     "PartDelta",
     "StreamChunk",
     "StreamFault",
     "StreamLimits",
     "StreamedPart",
+    "TranscriptDelta",
     "as_text",
     "audio_of",
     "encodable",
@@ -117,6 +119,45 @@ class StreamFault(msgspec.Struct):
     status: str = "failed"
 
 
+class TranscriptDelta(msgspec.Struct):
+    """What one event says of the words in audio.
+
+    Attributes:
+        who: ``"input"`` for the user's speech, ``"output"`` for the model's.
+        text: The words to append.
+        finished: The provider's word that this transcript is whole.
+        interim: A guess that the next one replaces: shown, and never part of the result.
+        rest: Language, speaker, words and offsets, in wire form (the fields of google-genai's ``Transcription``).
+    """
+
+    who: str
+    text: str = ""
+    finished: bool = False
+    interim: bool = False
+    rest: dict[str, Any] | None = None
+
+
+class LiveSignal(msgspec.Struct):
+    """What one message of a live session says beside its content.
+
+    Attributes:
+        interrupted: The user spoke over the model: what is still to be played must not be.
+        ends_interrupted: What had come of the interrupted turn is all of it.
+        turn_complete: The model's turn is over.
+        cancelled: Ids of calls whose answers nobody waits for any more.
+        fields: Fields of LlmResponse in wire form (``go_away``, ``voice_activity``, …); on the turn's end those of
+            its ``turn_complete`` response.
+        told: What no field holds, for ``provider_metadata``.
+    """
+
+    interrupted: bool = False
+    ends_interrupted: bool = False
+    turn_complete: bool = False
+    cancelled: list[str] | None = None
+    fields: dict[str, Any] | None = None
+    told: dict[str, Any] | None = None
+
+
 class StreamChunk(msgspec.Struct):
     """What one event of a stream becomes.
 
@@ -135,7 +176,8 @@ class StreamChunk(msgspec.Struct):
         error: An error inside the stream.
         metadata: Candidate metadata in wire form by its field in LlmResponse (``grounding_metadata``, …).
         provider_metadata: What no field holds, merged key by key over the chunks.
-        output_transcript: What is said in the audio of this event, in words.
+        transcript: What is said in audio, in words.
+        live: What a message of a live session says beside its content; the first one makes the stream a live one.
         empty: The event carried a message without any part, which ends a run of text (``flush="boundary"``).
     """
 
@@ -153,7 +195,8 @@ class StreamChunk(msgspec.Struct):
     error: StreamFault | None = None
     metadata: dict[str, Any] | None = None
     provider_metadata: dict[str, Any] | None = None
-    output_transcript: str | None = None
+    transcript: TranscriptDelta | None = None
+    live: LiveSignal | None = None
     empty: bool = False
 
 
@@ -266,6 +309,13 @@ class TextSlot(msgspec.Struct, tag="text"):
         if self.metadata:
             fields["part_metadata"] = fresh(self.metadata)
         return types.Part(**fields)
+
+    def take_half(self) -> TextSlot:
+        """The half of a surrogate pair at the end, as a run of its own that waits for the other half."""
+        half, self.text.half = self.text.half, ""
+        whole = "".join(self.text.blocks) + "".join(self.text.fragments)
+        self.text.blocks, self.text.fragments = [], [whole.removesuffix(half)]
+        return TextSlot(self.thought, Text(fragments=[half], half=half), has_text=True)
 
     @property
     def holds_nothing(self) -> bool:
@@ -508,13 +558,12 @@ class PartAssembler(msgspec.Struct):
             self._grow(_weight(delta.whole))
             return group.put(index, self._new(WholeSlot(delta.whole, delta.provider, not streamed.partial)))
         mime_type, data = audio
+        if not self.keep_audio:
+            return AudioSlot(mime_type)
         if not isinstance(slot, AudioSlot) or slot.mime_type != mime_type:
-            slot = self._new(AudioSlot(mime_type))
-            if self.keep_audio:
-                group.put(index, slot)
-        if self.keep_audio:
-            slot.data.append(data)
-            self._grow(len(data))
+            slot = group.put(index, self._new(AudioSlot(mime_type)))
+        slot.data.append(data)
+        self._grow(len(data))
         return slot
 
     def _replace_text(self, group: Group, index: int, delta: PartDelta, partial: bool) -> Slot:
@@ -552,6 +601,13 @@ class PartAssembler(msgspec.Struct):
         group.newest_complete = max(group.newest_complete, index)
         return slot
 
+    def cancel(self, ids: Collection[str]) -> None:
+        """Calls of these ids that are still here must not run any more."""
+        for group in self.groups:
+            for slot in group.slots.values():
+                if isinstance(slot, CallSlot) and slot.id in ids:
+                    slot.metadata = {**(slot.metadata or {}), "cancelled": True}
+
     def drain(self) -> list[types.Part]:
         """Build and let go the longest run of parts from the front that waits for nothing.
 
@@ -563,6 +619,8 @@ class PartAssembler(msgspec.Struct):
             group = self.groups[0]
             for index, slot in list(takewhile(lambda item: not _is_open(item[1]), group.ordered())):
                 del group.slots[index]
+                if isinstance(slot, TextSlot) and slot.text.half and not group.slots:
+                    group.slots[index] = slot.take_half()  # the run goes on with the other half of this character
                 parts += self._built(slot)
                 if isinstance(slot, CallSlot) and slot.id:
                     group.given[index] = slot.id

@@ -20,7 +20,7 @@ from adk_stream import (
     aggregate,
 )
 from adk_stream.errors import EmptyResponseError, MalformedStreamError, SnapshotError, StreamLimitError
-from adk_stream.parts import PartDelta
+from adk_stream.parts import PartDelta, TranscriptDelta
 
 Part = types.Part
 
@@ -379,8 +379,8 @@ class TestTheEnd:
 
     def test_a_transcript_of_what_is_said(self) -> None:
         responses, final = run(
-            StreamChunk(output_transcript="Hel"),
-            StreamChunk(output_transcript="lo"),
+            StreamChunk(transcript=TranscriptDelta("output", "Hel")),
+            StreamChunk(transcript=TranscriptDelta("output", "lo")),
             StreamChunk(finish_reason="STOP", terminal=True),
         )
         said = [response.output_transcription for response in responses]

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from adk_stream.aggregator.ending import as_words, end_fields, fault_of, metadata_fields
 from adk_stream.aggregator.shown import Shell, is_audio, is_refusal, is_run, shown_part
 from adk_stream.aggregator.state import CandidateState, StreamState
+from adk_stream.aggregator.turns import close_turn, take_in_turn
 from adk_stream.errors import EmptyResponseError, SnapshotError
 from adk_stream.metadata import as_wire, merge_into, take_snapshot
 from adk_stream.parts import PartAssembler, StreamChunk, StreamLimits
 from adk_stream.providers.gemini import GeminiReader, is_empty
+from adk_stream.providers.gemini_live import LiveReader
 
 if TYPE_CHECKING:
     from google.genai import types
@@ -33,7 +35,7 @@ class StreamingResponseAggregator:
         candidate_index: The candidate (choice) that is aggregated; the others are left out. If it is 0 and the
             stream holds one candidate only, that one is taken whatever its index.
         audio: ``"join"`` joins the audio deltas of one mime type into one part of a final, ``"drop"`` leaves
-            them out of the finals (they are always shown as partials). None: join.
+            them out of the finals (they are always shown as partials). None: join, in a live session drop.
         limits: Bounds on what one response may hold.
 
     Raises:
@@ -63,7 +65,8 @@ class StreamingResponseAggregator:
         The chunk is taken in at the call: the iterator may be left unconsumed, and nothing is lost.
 
         Args:
-            chunk: A google-genai ``GenerateContentResponse`` (read as it is, never changed), or a StreamChunk.
+            chunk: A google-genai ``GenerateContentResponse`` or ``LiveServerMessage`` (read as it is, never changed),
+                or a StreamChunk.
 
         Raises:
             EmptyResponseError: an object with no candidates, no prompt feedback and no usage.
@@ -72,17 +75,32 @@ class StreamingResponseAggregator:
         """
         if type(chunk) is StreamChunk:
             return iter(self.take(chunk))
-        if not any(cls.__name__ == "GenerateContentResponse" for cls in type(chunk).__mro__):
-            raise TypeError(f"a chunk is a GenerateContentResponse or a StreamChunk, not {type(chunk).__name__}")
-        if is_empty(chunk):
-            raise EmptyResponseError("a response with no candidates, no prompt feedback and no usage")
-        state = self._state
-        if state.sdk_reader is None:
-            state.sdk_reader, state.provider = GeminiReader(), "gemini"
         responses: list[LlmResponse] = []
-        for each in state.sdk_reader.read_object(chunk):
+        for each in self._reader_of(chunk).read_object(chunk):
             responses += self.take(each)
         return iter(responses)
+
+    def _reader_of(self, chunk: Any) -> GeminiReader | LiveReader:
+        """The reader of a google-genai object's kind; the first object opens it."""
+        state = self._state
+        names = {cls.__name__ for cls in type(chunk).__mro__}
+        if "LiveServerMessage" in names:
+            if state.live_reader is None:
+                state.live_reader, state.provider = LiveReader(), "gemini-live"
+            return state.live_reader
+        if "GenerateContentResponse" not in names:
+            kinds = "a GenerateContentResponse, a LiveServerMessage or a StreamChunk"
+            raise TypeError(f"a chunk is {kinds}, not {type(chunk).__name__}")
+        if is_empty(chunk):
+            raise EmptyResponseError("a response with no candidates, no prompt feedback and no usage")
+        if state.sdk_reader is None:
+            state.sdk_reader, state.provider = GeminiReader(), "gemini"
+        return state.sdk_reader
+
+    @property
+    def terminal(self) -> bool:
+        """The terminal sign was seen; never of a live session, where another turn may follow."""
+        return self._state.candidate.terminal and self._state.turn is None
 
     def speaks(self, provider: str | None) -> None:
         """Something came, on this line; finals tell it in ``provider_metadata["provider"]``."""
@@ -114,7 +132,8 @@ class StreamingResponseAggregator:
             or chunk.empty
             or chunk.native_finish_reason
             or chunk.metadata
-            or chunk.output_transcript
+            or chunk.transcript is not None
+            or chunk.live is not None
         ):
             return []
         if chunk.candidate_index != state.candidate.index and not self._choose(chunk.candidate_index):
@@ -124,15 +143,26 @@ class StreamingResponseAggregator:
             candidate.role, self._shell = as_words(chunk.role), None
         if chunk.terminal or chunk.native_finish_reason or chunk.metadata is not None:
             self._take_end(candidate, chunk)
+        if state.turn is not None or chunk.live is not None:
+            return take_in_turn(self, chunk)
         if state.flush == "close" or candidate.index != state.wanted:
             responses = self._take_partials(candidate, parts)
         else:
             responses = self._take_boundaries(candidate, chunk)
-        if chunk.output_transcript:
-            candidate.transcript.append(chunk.output_transcript)
-            heard = candidate.transcript.visible(chunk.output_transcript)
+        if chunk.transcript is not None:
+            candidate.transcript.append(chunk.transcript.text)
+            heard = candidate.transcript.visible(chunk.transcript.text)
             responses += [self._partial_transcript(heard)] if heard else []
         return responses
+
+    def playback_position(self, ms: float) -> None:
+        """How much of the model's audio in this turn of a live session the user has heard, in milliseconds.
+
+        If the turn is interrupted, its transcript is cut to the words that were played; the whole stays in
+        ``provider_metadata["whole_output_transcription"]``. To be told before the interruption is taken in.
+        """
+        if self._state.turn is not None:
+            self._state.turn.played_ms = float(ms)
 
     def _choose(self, index: int) -> bool:
         """Is this the candidate that is aggregated? Another than the wanted is taken until the wanted comes."""
@@ -270,6 +300,11 @@ class StreamingResponseAggregator:
         refused = candidate.refused or any(map(is_refusal, parts))
         fields = end_fields(candidate, fault, refused)
         fields.update(metadata_fields(state))
+        if state.turn is not None:
+            at_end = close_turn(state, fields, fault is not None)
+            if at_end is None:
+                return None
+            fields = at_end
         if candidate.transcript:
             from google.genai import types
 
@@ -289,7 +324,14 @@ class StreamingResponseAggregator:
         if any(map(is_refusal, parts)):
             self._state.candidate.refused = True
 
-    def _build(self, parts: list[types.Part], fields: dict[str, Any], state: StreamState | None = None) -> LlmResponse:
+    def _build(
+        self,
+        parts: list[types.Part],
+        fields: dict[str, Any],
+        state: StreamState | None = None,
+        *,
+        partial: bool = False,
+    ) -> LlmResponse:
         from google.genai import types
 
         from adk_stream.response import LlmResponse
@@ -297,7 +339,7 @@ class StreamingResponseAggregator:
         state = state or self._state
         if parts:
             fields["content"] = types.Content(role=state.candidate.role or "model", parts=parts)
-        fields.update(partial=False, model_version=state.model_version, response_id=state.response_id)
+        fields.update(partial=partial, model_version=state.model_version, response_id=state.response_id)
         return LlmResponse(**{name: value for name, value in fields.items() if value is not None})
 
     # ------------------------------------------------------------- snapshots

@@ -76,6 +76,22 @@ def _call_makers() -> tuple[Callable[[Any], types.Part], Callable[[Any, Any], ty
 
 
 @cache
+def _audio_makers() -> tuple[Callable[[Any], types.Part], Callable[[Any, Any], types.Part], Callable[..., Any]]:
+    """Functions that make a part of a blob, one of a blob and metadata, and the blob itself of mime type and data."""
+    from google.genai import types
+
+    from adk_stream.response import Template
+
+    blob = types.Blob(mime_type="", data=b"")
+    bare, told = types.Part(inline_data=blob), types.Part(inline_data=blob, part_metadata={})
+    return (
+        Template(bare).maker("inline_data"),
+        Template(told).pair_maker("inline_data", "part_metadata"),
+        Template(blob).pair_maker("mime_type", "data"),
+    )
+
+
+@cache
 def _fragment_template() -> Template[types.PartialArg]:
     from google.genai import types
 
@@ -92,12 +108,12 @@ def shown_part(streamed: StreamedPart, slot: Slot | None) -> types.Part | None:
         if text and not (text.isascii() and not slot.text.half):
             text = slot.text.visible(text)
         if delta.thought_signature or delta.part_metadata:
-            return _single(slot, msgspec.structs.replace(delta, text=text))
+            return _signed(slot, msgspec.structs.replace(delta, text=text))
         return _text_makers()[delta.thought](text) if text else None
     if type(slot) is CallSlot and not slot.complete:
         return _shown_call(streamed, slot)
     if type(slot) is AudioSlot:
-        return _single(AudioSlot(slot.mime_type), part_delta(streamed.part))
+        return _shown_audio(part_delta(streamed.part), slot.mime_type)
     if slot is None:
         return _unstamped(streamed)
     return slot.build()
@@ -109,17 +125,18 @@ def _unstamped(streamed: StreamedPart) -> types.Part | None:
     return WholeSlot(delta.whole, delta.provider).build() if streamed.partial and delta.whole is not None else None
 
 
-def _single(slot: TextSlot | AudioSlot, delta: PartDelta) -> types.Part:
-    """The delta alone, as a part of its own."""
-    if isinstance(slot, TextSlot):
-        alone = TextSlot(delta.thought)
-        alone.append(delta)
-        return alone.build()
-    from google.genai import types
+def _signed(slot: TextSlot, delta: PartDelta) -> types.Part:
+    """The delta alone, with its signature or whatever else comes with it, as a part of its own."""
+    alone = TextSlot(delta.thought)
+    alone.append(delta)
+    return alone.build()
 
+
+def _shown_audio(delta: PartDelta, mime_type: str) -> types.Part:
+    make_part, make_marked_part, make_blob = _audio_makers()
     whole = delta.whole
-    data = whole["inlineData"]["data"] if isinstance(whole, dict) else whole.inline_data.data
-    return types.Part(inline_data=types.Blob(mime_type=slot.mime_type, data=data))
+    blob = make_blob(mime_type, whole["inlineData"]["data"] if type(whole) is dict else whole.inline_data.data)
+    return make_marked_part(blob, dict(delta.part_metadata)) if delta.part_metadata else make_part(blob)
 
 
 def _shown_call(streamed: StreamedPart, slot: CallSlot) -> types.Part:

@@ -8,10 +8,11 @@ import msgspec
 
 from adk_stream.checkpoint import Snapshotted
 from adk_stream.metadata import Metadata
-from adk_stream.parts import PartAssembler, StreamFault, StreamLimits, Text
+from adk_stream.parts import PartAssembler, StreamFault, StreamLimits, Text, TranscriptDelta
 from adk_stream.providers.gemini import GeminiReader
+from adk_stream.providers.gemini_live import LiveReader
 
-__all__ = ["CandidateState", "StreamState"]
+__all__ = ["CandidateState", "StreamState", "Transcript", "TurnState"]
 
 
 class CandidateState(msgspec.Struct):
@@ -30,6 +31,60 @@ class CandidateState(msgspec.Struct):
     transcript: Text = msgspec.field(default_factory=Text)
 
 
+class Transcript(msgspec.Struct):
+    """What one side has said in this turn, in words.
+
+    Attributes:
+        text: The words so far.
+        rest: Language and speaker as last told, in wire form.
+        words: Word by word, where the provider tells.
+        anchors: Where in the audio the words are: before each fragment (milliseconds of audio, characters of text).
+        length: Characters so far.
+    """
+
+    text: Text = msgspec.field(default_factory=Text)
+    rest: dict[str, Any] = {}
+    words: list[Any] = []
+    anchors: list[tuple[float, int]] = []
+    length: int = 0
+
+    def append(self, delta: TranscriptDelta, audio_ms: float) -> None:
+        """Take a fragment in, which came when so much audio had come."""
+        rest = delta.rest or {}
+        self.rest.update((key, value) for key, value in rest.items() if key not in _OF_ONE_FRAGMENT)
+        self.words += rest.get("words") or ()
+        if delta.text:
+            self.anchors.append((audio_ms, self.length))
+            self.length += len(delta.text)
+            self.text.append(delta.text)
+
+
+#: Fields of a transcription that speak of its own words only.
+_OF_ONE_FRAGMENT = ("words", "startOffset", "endOffset")
+
+
+class TurnState(msgspec.Struct):
+    """What has come of the turn of a live session that is running.
+
+    Attributes:
+        open: Something came since the last turn's end.
+        interrupted: The user spoke over the model in this turn.
+        said: The transcripts, by who speaks.
+        cancelled: Ids of calls that were cancelled.
+        audio_ms: Length of the model's audio that came.
+        played_ms: How much of it the user has heard, as last told; None: nobody told.
+        complete: Turns that were completed before this one.
+    """
+
+    open: bool = False
+    interrupted: bool = False
+    said: dict[str, Transcript] = {}
+    cancelled: list[str] = []
+    audio_ms: float = 0.0
+    played_ms: float | None = None
+    complete: int = 0
+
+
 class StreamState(Snapshotted):
     """Everything that a snapshot holds."""
 
@@ -39,6 +94,7 @@ class StreamState(Snapshotted):
     limits: StreamLimits
     candidate: CandidateState
     sdk_reader: GeminiReader | None = None
+    live_reader: LiveReader | None = None
     provider: str | None = None  # the line the stream came on: opaque values go back to no other
     seen: bool = False
     response_id: str | None = None
@@ -46,6 +102,7 @@ class StreamState(Snapshotted):
     usage: dict[str, Any] = {}
     provider_metadata: dict[str, Any] = {}
     error: StreamFault | None = None
+    turn: TurnState | None = None  # a live session's
 
     @classmethod
     def fresh(cls, flush: str, wanted: int, audio: str | None, limits: StreamLimits) -> Self:

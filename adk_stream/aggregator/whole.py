@@ -231,7 +231,9 @@ def _prepared(
     on_malformed: str,
     limits: StreamLimits | None,
 ) -> tuple[Line, StreamingResponseAggregator]:
-    options = {} if think_tags is None else {"think_tags": think_tags}
+    options: dict[str, Any] = {"accept_tail": True}  # a stream that is read as a whole
+    if think_tags is not None:
+        options["think_tags"] = think_tags
     line = Line(provider, on_malformed=on_malformed, limits=limits, reader_options=options)
     return line, StreamingResponseAggregator(flush, candidate_index, audio, limits=limits)
 

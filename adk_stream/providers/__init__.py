@@ -24,6 +24,7 @@ DONE = "[DONE]"
 #: Each line's module and the name of its reader there.
 LINES = {
     "gemini": ("gemini", "GeminiReader"),
+    "gemini-live": ("gemini_live", "LiveReader"),
     "openai-chat": ("openai_chat", "ChatReader"),
     "openai-responses": ("openai_responses", "ResponsesReader"),
     "anthropic": ("anthropic", "AnthropicReader"),
@@ -34,6 +35,11 @@ class Reader(Protocol):
     """Turns the events of one stream into StreamChunks. One reader serves one stream; it is not thread-safe."""
 
     __struct_fields__: ClassVar[tuple[str, ...]]
+
+    @property
+    def ended(self) -> bool:
+        """The line's own end mark came: there is nothing more to wait for."""
+        ...
 
     def read(self, event: Any, name: str | None = None) -> Sequence[StreamChunk]:
         """The chunks of one decoded event; ``name`` is the SSE event's name. Neutral events give none.

@@ -74,6 +74,11 @@ class AnthropicReader(Snapshotted):
     cited: list[dict[str, Any]] = []  # citations of texts that have ended, in the shared form
     held: list[Block] = []  # closed calls without input: whole if the model went on after them
 
+    @property
+    def ended(self) -> bool:
+        """``message_stop`` came, and the stop reason."""
+        return self.stopped and self.stop_reason is not None
+
     def read(self, event: Any, name: str | None = None) -> Sequence[StreamChunk]:
         """The chunks of one event in wire form."""
         if event == DONE:

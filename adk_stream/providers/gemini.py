@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from adk_stream.response import LlmResponse
 
-__all__ = ["GeminiReader", "is_empty", "to_native"]
+__all__ = ["CandidatePlaces", "GeminiReader", "is_empty", "says_nothing", "to_native", "wire_delta"]
 
 _PROVIDER = "gemini"
 
@@ -90,7 +90,7 @@ class _OpenCall(msgspec.Struct):
     name: str | None
 
 
-class _Candidate(msgspec.Struct):
+class CandidatePlaces(msgspec.Struct):
     """What is known of one candidate: where its parts stand, and which of its calls are open (oldest first)."""
 
     indexer: StreamingPartIndexer = msgspec.field(default_factory=StreamingPartIndexer)
@@ -158,8 +158,13 @@ class _Candidate(msgspec.Struct):
 class GeminiReader(Snapshotted):
     """Reads the events of one generateContent stream; see ``providers.Reader``."""
 
-    candidates: dict[int, _Candidate] = {}
+    candidates: dict[int, CandidatePlaces] = {}
     extras: dict[str, Any] = {}  # response fields that no field of ours holds, as last told
+
+    @property
+    def ended(self) -> bool:
+        """Never: after the finish reason come usage and grounding, and no event says that it was the last."""
+        return False
 
     def read(self, event: Any, name: str | None = None) -> Sequence[StreamChunk]:
         """The chunks of one GenerateContentResponse in wire form, one for each candidate (or one for none)."""
@@ -200,14 +205,14 @@ class GeminiReader(Snapshotted):
         if not candidate.keys() <= _PLAIN_KEYS:
             self._read_end(chunk, candidate)
         if parts:
-            chunk.parts = self._place(chunk.candidate_index, map(_wire_delta, filter(None, parts)))
+            chunk.parts = self._place(chunk.candidate_index, map(wire_delta, filter(None, parts)))
         elif content is not None or chunk.terminal:
             chunk.empty = True
 
-    def _candidate(self, index: int) -> _Candidate:
+    def _candidate(self, index: int) -> CandidatePlaces:
         candidate = self.candidates.get(index)
         if candidate is None:
-            candidate = self.candidates[index] = _Candidate()
+            candidate = self.candidates[index] = CandidatePlaces()
         return candidate
 
     def _place(self, candidate_index: int, deltas: Iterable[PartDelta]) -> list[StreamedPart]:
@@ -225,7 +230,7 @@ class GeminiReader(Snapshotted):
         elif reason:
             chunk.native_finish_reason = str(reason)
         found = {
-            _METADATA[key]: value for key, value in candidate.items() if key in _METADATA and not _says_nothing(value)
+            _METADATA[key]: value for key, value in candidate.items() if key in _METADATA and not says_nothing(value)
         }
         if found:
             if "safety_ratings" in found:
@@ -269,7 +274,7 @@ def is_empty(response: types.GenerateContentResponse) -> bool:
     return not response.candidates and response.prompt_feedback is None and response.usage_metadata is None
 
 
-def _wire_delta(part: Mapping[str, Any]) -> PartDelta:
+def wire_delta(part: Mapping[str, Any]) -> PartDelta:
     """One part in wire form."""
     text = part.get("text")
     if text is not None and type(text) is not str:
@@ -367,7 +372,8 @@ def _object(value: Any) -> dict[str, Any]:
     return value
 
 
-def _says_nothing(value: Any) -> bool:
+def says_nothing(value: Any) -> bool:
+    """Null and empty objects and lists, which stand for a field that is not there."""
     return value is None or value == {} or value == []
 
 

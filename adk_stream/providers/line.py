@@ -77,6 +77,11 @@ class Line:
         self._undetected: list[tuple[Any, str | None]] = []
         self._reader: Reader | None = None if self.provider is None else self._open(self.provider)
 
+    @property
+    def ended(self) -> bool:
+        """The line's own end mark came: nothing more needs to be fed."""
+        return self._reader is not None and self._reader.ended
+
     def _open(self, provider: str) -> Reader:
         return open_reader(provider, **self._options)
 

@@ -26,6 +26,10 @@ class _WatchedReader:
         self.close = reader.close
         self.snapshot = reader.snapshot
 
+    @property
+    def ended(self) -> bool:
+        return self.reader.ended
+
     def read(self, event: Any, name: str | None = None) -> Sequence[StreamChunk]:
         self._note(event)
         return self.reader.read(event, name)

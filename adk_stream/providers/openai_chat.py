@@ -15,7 +15,7 @@ import msgspec
 from adk_stream.checkpoint import Snapshotted
 from adk_stream.indexer import StreamingPartIndexer
 from adk_stream.metadata import merge_nested
-from adk_stream.parts import CallDelta, PartDelta, StreamChunk, StreamedPart
+from adk_stream.parts import CallDelta, PartDelta, StreamChunk, StreamedPart, TranscriptDelta
 from adk_stream.providers import DONE
 from adk_stream.providers.gemini import decode_base64
 from adk_stream.providers.objects import as_event
@@ -100,6 +100,11 @@ class ChatReader(Snapshotted):
     annotations: list[Any] = []
     citations: list[Any] = []
     done: bool = False
+
+    @property
+    def ended(self) -> bool:
+        """``[DONE]`` came; after a finish reason alone, the usage may still come."""
+        return self.done
 
     def read(self, event: Any, name: str | None = None) -> Sequence[StreamChunk]:
         """The chunks of one event: one for each choice, and what concerns all of them on the first."""
@@ -458,7 +463,7 @@ def _audio(chunk: StreamChunk, choice: _Choice, audio: Mapping[str, Any]) -> lis
     if about:
         _beside(chunk, {"audio": about})
     if audio.get("transcript"):
-        chunk.output_transcript = _string(audio["transcript"])
+        chunk.transcript = TranscriptDelta("output", _string(audio["transcript"]))
         choice.streamed = True
     digits = choice.audio_rest + (audio.get("data") or "")
     whole_bytes = len(digits) - len(digits) % 4

@@ -76,6 +76,7 @@ class ResponsesReader(Snapshotted):
     response_id: str | None = None
     usage: dict[str, Any] = msgspec.field(default_factory=dict)
     extras: dict[str, Any] = msgspec.field(default_factory=dict)
+    ended: bool = False  # a terminal event came
 
     def read(self, event: Any, name: str | None = None) -> Sequence[StreamChunk]:
         """The chunk of one event, or none; one whose ``sequence_number`` was seen is that event again."""
@@ -378,6 +379,7 @@ class ResponsesReader(Snapshotted):
             self._read_output([raw for raw in output if isinstance(raw, Mapping)], chunk)
         self._leave_open(chunk)
         ENDS[word](chunk, response)
+        self.ended = True
 
     def _read_output(self, output: list[Mapping[str, Any]], chunk: StreamChunk) -> None:
         for raw, number, place in match_items(output, self.known.items):

@@ -45,6 +45,8 @@ def detect_line(value: object, name: str | None = None) -> str | None:
     """
     if not isinstance(value, Mapping):
         return None
+    if value.get("direction") == "received" and "data" in value:  # a frame of a session recorded in both directions
+        return detect_line(value["data"])
     kind = value.get("type") or name
     if isinstance(kind, str):
         if kind.startswith("response."):

@@ -29,6 +29,12 @@ def chat(text: str, finish: str | None = None) -> dict[str, Any]:
 #: A short stream of each line: (SSE name, event).
 STREAMS: dict[str, list[tuple[str | None, Any]]] = {
     "gemini": [(None, gemini("Hé")), (None, gemini("llo", "STOP"))],
+    "gemini-live": [
+        (None, {"setupComplete": {}}),
+        (None, {"serverContent": {"modelTurn": {"parts": [{"text": "Hé"}]}}}),
+        (None, {"serverContent": {"modelTurn": {"parts": [{"text": "llo"}]}}}),
+        (None, {"serverContent": {"turnComplete": True}, "usageMetadata": {"totalTokenCount": 3}}),
+    ],
     "openai-chat": [(None, chat("Hé")), (None, chat("llo", "stop")), (None, "[DONE]")],
     "openai-responses": [
         ("response.created", {"type": "response.created", "response": {"id": "resp_1", "model": "m", "output": []}}),

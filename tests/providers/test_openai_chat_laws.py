@@ -10,13 +10,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adk_stream import LlmResponse, aggregate, to_native
+from adk_stream import LlmResponse, aggregate
 from adk_stream.providers import DONE
-from adk_stream.providers.openai_chat import ChatReader
 
 law = settings(max_examples=80, deadline=None)
 flushes = st.sampled_from(["close", "boundary"])
@@ -82,7 +80,9 @@ class Habit:
     @property
     def may_interleave(self) -> bool:
         """Does each fragment tell its call? A new id at a place that is taken opens a call if a name comes with it."""
-        return self.index_tells or (self.ids == "every" and (self.names != "after" or self.index in ("missing", "null")))
+        return self.index_tells or (
+            self.ids == "every" and (self.names != "after" or self.index in ("missing", "null"))
+        )
 
     @property
     def may_be_empty(self) -> bool:
@@ -111,7 +111,9 @@ objects = st.dictionaries(st.text(max_size=4), values, max_size=3)
 def sources(draw: Any, habit: Habit) -> list[Source]:
     calls = []
     for number in range(draw(st.integers(0, 4))):
-        text = json.dumps(draw(objects), ensure_ascii=draw(st.booleans()), indent=draw(st.sampled_from([None, None, 1])))
+        text = json.dumps(
+            draw(objects), ensure_ascii=draw(st.booleans()), indent=draw(st.sampled_from([None, None, 1]))
+        )
         if habit.may_be_empty and draw(st.integers(0, 5)) == 0:
             text = ""
         calls.append(Source(f"call_{number}", draw(st.sampled_from(TOOLS)), text))
