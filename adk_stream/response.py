@@ -219,37 +219,18 @@ class Template(Generic[_Model]):
         """A new model with ``changes`` put in; the values must be of the right types already."""
         values = self._values.copy()
         values.update(changes)
-        return self._finisher()(values)
+        return _assemble(self._cls, values, self._fields_set.copy())
 
     def maker(self, name: str) -> Callable[[Any], _Model]:
         """``clone`` of one change, as the cheapest function of its value there can be."""
-        copy_values, finish = self._values.copy, self._finisher()
+        cls, copy_values, copy_fields_set = self._cls, self._values.copy, self._fields_set.copy
+        # ``_assemble`` written out, with local names: three of these models are made for each delta of a stream
+        new, set_values, set_fields_set = _new, _set_values, _set_fields_set
+        set_extra, set_private = _set_extra, _set_private
 
         def make(value: Any) -> _Model:
             values = copy_values()
             values[name] = value
-            return finish(values)
-
-        return make
-
-    def pair_maker(self, first: str, second: str) -> Callable[[Any, Any], _Model]:
-        """``clone`` of two changes, in the same way."""
-        copy_values, finish = self._values.copy, self._finisher()
-
-        def make(first_value: Any, second_value: Any) -> _Model:
-            values = copy_values()
-            values[first], values[second] = first_value, second_value
-            return finish(values)
-
-        return make
-
-    def _finisher(self) -> Callable[[dict[str, Any]], _Model]:
-        cls, copy_fields_set = self._cls, self._fields_set.copy
-        # local names: a global costs a dict lookup, and there are five of them for each of three models a delta
-        new, set_values, set_fields_set = _new, _set_values, _set_fields_set
-        set_extra, set_private = _set_extra, _set_private
-
-        def finish(values: dict[str, Any]) -> _Model:
             model: _Model = new(cls)
             set_values(model, values)
             set_fields_set(model, copy_fields_set())
@@ -257,7 +238,18 @@ class Template(Generic[_Model]):
             set_private(model, None)
             return model
 
-        return finish
+        return make
+
+    def pair_maker(self, first: str, second: str) -> Callable[[Any, Any], _Model]:
+        """``clone`` of two changes, in the same way."""
+        cls, copy_values, copy_fields_set, assemble = self._cls, self._values.copy, self._fields_set.copy, _assemble
+
+        def make(first_value: Any, second_value: Any) -> _Model:
+            values = copy_values()
+            values[first], values[second] = first_value, second_value
+            return assemble(cls, values, copy_fields_set())
+
+        return make
 
 
 # pydantic guards attribute assignment; its slot descriptors are the public way round that costs least.
@@ -266,6 +258,16 @@ _set_fields_set = cast(Any, BaseModel.__dict__["__pydantic_fields_set__"]).__set
 _set_extra = cast(Any, BaseModel.__dict__["__pydantic_extra__"]).__set__
 _set_private = cast(Any, BaseModel.__dict__["__pydantic_private__"]).__set__
 _new: Any = object.__new__
+
+
+def _assemble(cls: type[_Model], values: dict[str, Any], fields_set: set[str]) -> _Model:
+    """A model of exactly these values, as pydantic lays its models out; it keeps the dict and the set."""
+    model: _Model = _new(cls)
+    _set_values(model, values)
+    _set_fields_set(model, fields_set)
+    _set_extra(model, None)
+    _set_private(model, None)
+    return model
 
 
 def read_lenient(cls: type[_Model], raw: Any) -> tuple[_Model | None, Any]:

@@ -16,6 +16,8 @@ read line by line. Line ends are made LF first, which changes no payload, as no 
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
 from itertools import takewhile
 
 from adk_stream.wire.events import BufferedDecoder, WireEvent
@@ -23,7 +25,15 @@ from adk_stream.wire.events import BufferedDecoder, WireEvent
 __all__ = ["SseDecoder"]
 
 _LF, _CR = b"\n\r"
-_BLANK_LINES = (b"\n\n", b"\r\n\r\n")  # after the last line of a block, its own line end included
+_EVENT_LINE = re.compile(rb"event: ([^\r\n]+)\r?\n")
+_MAX_REMEMBERED = 256  # bytes of an ``event:`` line
+
+
+@lru_cache(maxsize=256)
+def _event_name(line: bytes) -> str | None:
+    """The name in a whole line ``event: …``; None when it is anything else. A stream repeats a few of them."""
+    match = _EVENT_LINE.fullmatch(line)
+    return match[1].decode("utf-8", "replace") if match else None
 
 
 class SseDecoder(BufferedDecoder, tag="sse"):
@@ -69,22 +79,16 @@ class SseDecoder(BufferedDecoder, tag="sse"):
 
     def _whole_frame(self, data: bytes) -> WireEvent | None:
         """The event of a read that is exactly one frame of one of the two usual forms."""
-        block = data.rstrip(b"\r\n")
-        if data[len(block) :] not in _BLANK_LINES:
+        if data[-2:] != b"\n\n" and data[-4:] != b"\r\n\r\n":
             return None
-        if block[:7] == b"data: {":
-            name, payload = None, block
-        elif block[:7] == b"event: ":
-            first, _, payload = block.partition(b"\n")
-            first = first.removesuffix(b"\r")
-            if payload[:7] != b"data: {" or _CR in first:
-                return None
-            name = first[7:].decode("utf-8", "replace") or None
-        else:
+        head, _, payload = data.partition(b"data: ")
+        payload = payload[: -4 if data[-2] == _CR else -2]
+        if payload[:1] != b"{" or _LF in payload or _CR in payload:
             return None
-        if _LF in payload or _CR in payload:
-            return None
-        return WireEvent(payload[6:], name, self._last_id)
+        if not head:
+            return WireEvent(payload, None, self._last_id)
+        name = _event_name(head) if len(head) < _MAX_REMEMBERED else None
+        return None if name is None else WireEvent(payload, name, self._last_id)
 
     def close(self) -> list[WireEvent]:
         """The last event, if no blank line ended it."""
