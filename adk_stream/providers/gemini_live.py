@@ -114,11 +114,6 @@ class LiveReader(Snapshotted):
         """Never: after a turn comes the next, until the session is closed."""
         return False
 
-    @property
-    def ended(self) -> bool:
-        """Never: after each turn another may follow."""
-        return False
-
     def read(self, event: Any, name: str | None = None) -> Sequence[StreamChunk]:
         """The chunks of one server message in wire form, or of one frame of a recorded session."""
         if event == DONE:
