@@ -39,7 +39,8 @@ SessionDb = Annotated[
     typer.Option(
         "--session-db",
         metavar="URL",
-        help="sqlite:///file.db or a path; without it $ADK_STREAM_SESSION_DB, else a file in the user's data folder.",
+        help="sqlite:///file.db or its path, or postgresql://…; "
+        "without it $ADK_STREAM_SESSION_DB, else a file in the user's data folder.",
     ),
 ]
 SessionId = Annotated[str, typer.Argument(metavar="ID", help="The session's id.")]

@@ -16,13 +16,24 @@ from .schema import Statements
 from .session import GetSessionConfig, Session
 from .stored import Append, ScopedState, SessionKey, read_event, read_state
 
-__all__ = ["Operation", "append_event", "create_session", "delete_session", "get_session", "list_sessions"]
+__all__ = [
+    "EVERYTHING",
+    "Operation",
+    "append_event",
+    "create_session",
+    "delete_session",
+    "get_session",
+    "list_sessions",
+    "wanted_events",
+    "why_not",
+]
 
 _T = TypeVar("_T")
 
 Operation = Generator[tuple[Any, dict[str, Any]], list[Any], _T]
 
-_EVERYTHING = 2**62
+#: As many events as no session has.
+EVERYTHING = 2**62
 
 
 def create_session(sql: Statements, key: SessionKey, state: ScopedState, now: float) -> Operation[Session]:
@@ -47,7 +58,7 @@ def append_event(sql: Statements, append: Append) -> Operation[str | None]:
     }
     rows = yield sql.advance_session, advance
     if not rows:
-        return (yield from _why_not(sql, append))
+        return (yield from why_not(sql, append))
     session_key = rows[0][0]
     event = {
         "session_key": session_key,
@@ -67,15 +78,18 @@ def get_session(sql: Statements, key: SessionKey, config: GetSessionConfig) -> O
     if not rows:
         return None
     session = yield from _read_session(sql, key, *rows[0])
-    after, most = config.after_timestamp, config.num_recent_events
-    wanted = {
-        "session_key": rows[0][0],
-        "after": -inf if after is None else after,
-        "most": _EVERYTHING if most is None else min(most, _EVERYTHING),
-    }
-    newest = yield sql.newest_events, wanted
+    newest = yield sql.newest_events, {"session_key": rows[0][0], **wanted_events(config)}
     session.events = [read_event(data) for (data,) in reversed(newest)]
     return session
+
+
+def wanted_events(config: GetSessionConfig) -> dict[str, Any]:
+    """The parameters ``after`` and ``most``."""
+    after, most = config.after_timestamp, config.num_recent_events
+    return {
+        "after": -inf if after is None else after,
+        "most": EVERYTHING if most is None else min(most, EVERYTHING),
+    }
 
 
 def list_sessions(sql: Statements, app_name: str, user_id: str | None) -> Operation[list[Session]]:
@@ -114,7 +128,8 @@ def delete_session(sql: Statements, key: SessionKey) -> Operation[None]:
     yield sql.delete_session, key._asdict()
 
 
-def _why_not(sql: Statements, append: Append) -> Operation[str]:
+def why_not(sql: Statements, append: Append) -> Operation[str]:
+    """After a refusal: the text of the event of that id if there is one; raises what else was the reason."""
     rows = yield sql.find_session, append.key._asdict()
     if not rows:
         raise SessionNotFoundError(f"there is no session {append.key.session_id!r}")

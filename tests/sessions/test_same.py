@@ -1,10 +1,10 @@
-"""Any sequence of operations: the store in memory and the database answer alike."""
+"""Any sequence of operations: the store in memory and each database answer alike."""
 
 import asyncio
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from adk_stream.errors import SessionError
 from adk_stream.sessions import (
@@ -25,10 +25,10 @@ times = st.floats(-10, 10)
 
 
 class TwoStores(RuleBasedStateMachine):
-    def __init__(self):
+    def __init__(self, url):
         super().__init__()
         self.runner = asyncio.Runner()
-        self.services = [InMemorySessionService(), SqlSessionService("sqlite://")]
+        self.services = [InMemorySessionService(), SqlSessionService(url)]
         self.held = {}  # what a caller holds of each session: one object per store, often stale
 
     def both(self, call):
@@ -120,5 +120,14 @@ class TwoStores(RuleBasedStateMachine):
         self.runner.close()
 
 
-TestTwoStores = TwoStores.TestCase
-TestTwoStores.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+def test_sqlite_is_like_memory():
+    examples = settings(max_examples=40, stateful_step_count=25, deadline=None)
+    run_state_machine_as_test(lambda: TwoStores("sqlite://"), settings=examples)
+
+
+def test_postgres_is_like_memory(postgres, postgres_url, common_schema):
+    def start():
+        postgres.empty(common_schema)
+        return TwoStores(postgres_url)
+
+    run_state_machine_as_test(start, settings=settings(max_examples=20, stateful_step_count=20, deadline=None))

@@ -3,15 +3,12 @@
 import asyncio
 import gc
 import os
-import signal
 import sqlite3
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 
 import pytest
+from session_processes import python
 
 from adk_stream.errors import SchemaVersionError, SessionError, StaleSessionError
 from adk_stream.sessions import (
@@ -35,108 +32,8 @@ def path(tmp_path):
     return tmp_path / "sessions.db"
 
 
-def python(code, *args, **options):
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code), *map(str, args)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        **options,
-    )
-
-
 def worker_threads():
     return [thread for thread in threading.enumerate() if thread.name == "adk-stream-sqlite"]
-
-
-def test_four_processes_count_together(url):
-    code = """
-        import asyncio, sys
-        from adk_stream.errors import SessionExistsError, StaleSessionError
-        from adk_stream.sessions import Event, EventActions, SqlSessionService
-
-        async def main(url, me):
-            names = dict(app_name="app", user_id="user", session_id="s")
-            async with SqlSessionService(url) as service:
-                try:
-                    await service.create_session(**names)
-                except SessionExistsError:
-                    pass
-                for number in range(40):
-                    while True:
-                        session = await service.get_session(**names)
-                        count = session.state.get("count", 0) + 1
-                        actions = EventActions(state_delta={"count": count, f"user:{me}-{number}": count})
-                        event = Event(id=f"{me}-{number}", author=me, timestamp=0.0, actions=actions)
-                        try:
-                            await service.append_event(session, event)
-                            break
-                        except StaleSessionError:
-                            pass
-
-        asyncio.run(main(*sys.argv[1:]))
-    """
-    # They also make the database together: it does not exist yet.
-    processes = [python(code, url, name) for name in "abcd"]
-    assert [process.wait(60) for process in processes] == [0] * 4
-    for process in processes:
-        process.stdout.close()
-
-    async def check():
-        async with SqlSessionService(url) as service:
-            return await service.get_session(**NAMES, session_id="s")
-
-    session = asyncio.run(check())
-    assert session.state["count"] == session.revision == 160
-    assert [event.actions.state_delta["count"] for event in session.events] == list(range(1, 161))
-    for name in "abcd":
-        assert [e.id for e in session.events if e.author == name] == [f"{name}-{n}" for n in range(40)]
-    assert sum(key.startswith("user:") for key in session.state) == 160
-
-
-def test_a_killed_process_loses_no_acknowledged_event(url):
-    code = """
-        import asyncio, sys
-        from adk_stream.sessions import Event, SqlSessionService
-
-        async def main(url, name):
-            async with SqlSessionService(url) as service:
-                async def work(lane):
-                    mine = f"{name}-{lane}"
-                    own = await service.create_session(app_name="app", user_id="user", session_id=mine)
-                    for number in range(100_000):
-                        await service.append_event(own, Event(id=f"{lane}:{number}", author="x" * 500))
-                        print(own.id, f"{lane}:{number}", flush=True)
-                await asyncio.gather(*(work(lane) for lane in range(4)))
-
-        asyncio.run(main(*sys.argv[1:]))
-    """
-    wait = [1, 40, 111]
-    processes = [python(code, url, f"round-{number}") for number in range(len(wait))]
-    acknowledged = {}
-    for process, lines in zip(processes, wait, strict=True):
-        heard = [process.stdout.readline() for _ in range(lines)]
-        process.send_signal(signal.SIGKILL)
-        heard += process.stdout.readlines()
-        process.wait()
-        process.stdout.close()
-        for line in heard:
-            if line.endswith("\n") and line.strip():
-                session, event = line.split()
-                acknowledged.setdefault(session, []).append(event)
-    assert sum(map(len, acknowledged.values())) >= sum(wait)
-
-    async def check():
-        async with SqlSessionService(url) as service:
-            for name, ids in acknowledged.items():
-                session = await service.get_session(**NAMES, session_id=name)
-                stored = [event.id for event in session.events]
-                assert stored[: len(ids)] == ids
-                assert stored == [f"{name[-1]}:{n}" for n in range(len(stored))], "no gaps, none twice"
-                assert session.revision == len(stored)
-                await service.append_event(session, Event(author="goes on"))
-
-    asyncio.run(check())
 
 
 def test_one_failure_in_a_group_fails_alone(url):
@@ -333,7 +230,7 @@ def test_exit_without_close_writes_what_was_handed_in_and_does_not_hang(url):
             session = await service.create_session(app_name="app", user_id="user", session_id="s")
             for number in range(50):
                 append, _ = prepare(session, Event())
-                service._writer.submit(operations.append_event(service._sql, append))
+                service._store._writer.submit(operations.append_event(service._store._sql, append))
                 session.revision += 1
 
         asyncio.run(main())
@@ -403,12 +300,12 @@ def test_pragmas_and_clustering(url, path):
                     [(value,)] = yield f"PRAGMA {pragma}", {}
                     found.append(value)
                 plan = yield (
-                    f"EXPLAIN QUERY PLAN {service._sql.newest_events}",
+                    f"EXPLAIN QUERY PLAN {service._store._sql.newest_events}",
                     {"session_key": 1, "after": 0, "most": 1},
                 )
                 found.append("SEARCH events USING PRIMARY KEY" in plan[0][-1] and len(plan) == 1)
 
-            await service._writer.submit(operation())
+            await service._store._writer.submit(operation())
             return found
 
     assert asyncio.run(test()) == ["wal", 2, 1, True]
@@ -423,10 +320,9 @@ def test_no_statement_hides_a_parameter():
 
     from sqlalchemy.dialects import postgresql, sqlite
 
-    from adk_stream.sessions.schema import build_statements
+    from adk_stream.sessions.schema import build_postgres_statements, build_statements
 
-    for dialect in (sqlite, postgresql):
-        statements = build_statements(dialect.insert)
+    for dialect, statements in ((sqlite, build_statements(sqlite.insert)), (postgresql, build_postgres_statements())):
         for field in fields(statements):
             compiled = getattr(statements, field.name).compile(dialect=dialect.dialect())
             assert set(compiled.params.values()) == {None}, field.name
@@ -477,7 +373,8 @@ def test_a_file_that_cannot_be_opened_and_then_can(tmp_path):
 @pytest.mark.parametrize(
     "url",
     [
-        "postgresql+psycopg://host/db",
+        "postgresql+psycopg2://host/db",
+        "postgresql://[::1",
         "mysql://host/db",
         "sqlite+pysqlcipher:///x.db",
         "no url",
@@ -489,6 +386,13 @@ def test_a_file_that_cannot_be_opened_and_then_can(tmp_path):
 def test_urls_without_a_store(url):
     with pytest.raises(SessionError):
         open_session_service(url)
+
+
+def test_a_wrong_url_does_not_tell_its_password():
+    for url in ("mysql://me:secret@host/db", "postgresql://me:secret@[::1/db"):
+        with pytest.raises(SessionError) as caught:
+            open_session_service(url)
+        assert "secret" not in str(caught.value)
 
 
 def test_open_session_service(url):
