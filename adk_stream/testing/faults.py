@@ -20,14 +20,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 from adk_stream.recording import Piece
 from adk_stream.testing.script import Script, Step, as_json, error_script
 
-__all__ = ["FAULTS", "Fault", "FaultError", "as_faults"]
+__all__ = ["FAULTS", "FAULT_HEADER", "Fault", "FaultError", "as_faults", "read_spec"]
+
+#: A request's own faults, ``name[=value][@events]``, parted by commas.
+FAULT_HEADER = "x-adk-stream-fault"
 
 _SPEC = re.compile(r"(?P<name>[a-z_]+)(?:=(?P<value>[0-9.]+))?(?:@(?P<after>[0-9]+))?")
 
@@ -72,21 +75,7 @@ class Fault:
         Raises:
             FaultError: it says none.
         """
-        match = _SPEC.fullmatch(text.strip())
-        if match is None:
-            raise FaultError(f"a fault is name[=value][@events], not {text!r}")
-        name, value, after = match["name"], match["value"], match["after"]
-        fields: dict[str, Any] = {}
-        if after is not None:
-            fields["after"] = int(after)
-        if value is not None:
-            field = FAULTS[name].value if name in FAULTS else "after"
-            if field is None:
-                raise FaultError(f"the fault {name} has no value")
-            try:
-                fields[field] = float(value) if field == "seconds" else int(value)
-            except ValueError:
-                raise FaultError(f"the fault {name} has no value {value!r}") from None
+        name, fields = read_spec(text, {name: kind.value for name, kind in FAULTS.items()})
         return cls(name, **fields)
 
     def apply(self, script: Script) -> Script:
@@ -96,6 +85,34 @@ class Fault:
             FaultError: the script holds nothing that it could strike at.
         """
         return FAULTS[self.name].apply(script, self)
+
+
+def read_spec(text: str, values: Mapping[str, str | None]) -> tuple[str, dict[str, Any]]:
+    """The name and the fields that ``name[=value][@events]`` gives.
+
+    Args:
+        text: What was written.
+        values: By fault, the field that ``=value`` sets; None for a fault without one.
+
+    Raises:
+        FaultError: it is not of that form, or the value is none.
+    """
+    match = _SPEC.fullmatch(text.strip())
+    if match is None:
+        raise FaultError(f"a fault is name[=value][@events], not {text!r}")
+    name, value, after = match["name"], match["value"], match["after"]
+    fields: dict[str, Any] = {}
+    if after is not None:
+        fields["after"] = int(after)
+    if value is not None:
+        field = values.get(name, "after")
+        if field is None:
+            raise FaultError(f"the fault {name} has no value")
+        try:
+            fields[field] = float(value) if field == "seconds" else int(value)
+        except ValueError:
+            raise FaultError(f"the fault {name} has no value {value!r}") from None
+    return name, fields
 
 
 def as_faults(faults: Fault | str | Iterable[Fault | str]) -> tuple[Fault, ...]:

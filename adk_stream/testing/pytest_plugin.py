@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from adk_stream.testing.live_server import LiveServer
     from adk_stream.testing.replay import ReplayServer
 
-__all__ = ["adk_stream_replay"]
+__all__ = ["adk_stream_live", "adk_stream_replay"]
 
 
 @pytest.fixture
@@ -23,5 +24,18 @@ def adk_stream_replay() -> Iterator[Callable[..., ReplayServer]]:
 
         def start(recordings: Any, **options: Any) -> ReplayServer:
             return servers.enter_context(ReplayServer(recordings, **options))
+
+        yield start
+
+
+@pytest.fixture
+def adk_stream_live() -> Iterator[Callable[..., LiveServer]]:
+    """Starts Live servers: call it with ``LiveServer``'s arguments. They stop with the test."""
+    from adk_stream.testing.live_server import LiveServer
+
+    with ExitStack() as servers:
+
+        def start(conversations: Any, **options: Any) -> LiveServer:
+            return servers.enter_context(LiveServer(conversations, **options))
 
         yield start

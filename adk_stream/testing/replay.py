@@ -22,7 +22,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import anyio
 import uvicorn
@@ -35,34 +35,15 @@ from starlette.types import Receive, Scope, Send
 from adk_stream.errors import RecordingError
 from adk_stream.recording import Recording, load_recording
 from adk_stream.testing.dialects import DIALECTS, Dialect
-from adk_stream.testing.faults import Fault, FaultError, as_faults
+from adk_stream.testing.faults import FAULT_HEADER, Fault, FaultError, as_faults
 from adk_stream.testing.script import Script, error_script, replay_script
+from adk_stream.testing.seen import MAX_SEEN, SeenRequest
 from adk_stream.wire import decode_json
 
 __all__ = ["FAULT_HEADER", "ReplayServer", "SeenRequest"]
 
-#: A request's own faults, ``name[=value][@events]``, parted by commas.
-FAULT_HEADER = "x-adk-stream-fault"
-
 _MAX_BODY_BYTES = 32 * 1024 * 1024
-_MAX_SEEN = 1000
 _START_SECONDS = 10.0
-
-
-class SeenRequest(NamedTuple):
-    """A request that came in.
-
-    Attributes:
-        path: The URL path, without query.
-        headers: The headers, their names in lower case.
-        body: The decoded JSON body.
-        query: The query's fields.
-    """
-
-    path: str
-    headers: Mapping[str, str]
-    body: Any
-    query: Mapping[str, str]
 
 
 class ReplayServer:
@@ -209,7 +190,7 @@ class ReplayServer:
         except ValueError as problem:
             return _Performance(error_script(dialect, 400, f"the body is not readable: {problem}"))
         self.requests.append(SeenRequest(path, dict(request.headers), body, dict(request.query_params)))
-        del self.requests[:-_MAX_SEEN]
+        del self.requests[:-MAX_SEEN]
         return _Performance(self._script(line, dialect, match, request, body))
 
     def _script(self, line: str, dialect: Dialect, match: re.Match[str], request: Request, body: Any) -> Script:
