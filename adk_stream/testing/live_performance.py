@@ -7,6 +7,7 @@ cut a turn short between two steps, never inside one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -19,9 +20,12 @@ from websockets.exceptions import ConnectionClosed
 
 from adk_stream.testing.live_client import ClientMessage, Kind
 from adk_stream.testing.live_faults import LiveFault
-from adk_stream.testing.live_script import Close, Drop, Frame, Interruptible, Pause, Step, Wait
+from adk_stream.testing.live_script import Close, Drop, Frame, Interruptible, Pause, Step, Utterance, Wait
 
 __all__ = ["Inbox", "Performance"]
+
+# For the client to read what was sent before a connection is lost on purpose.
+_READ_SECONDS = 1.0
 
 # Messages that no wait has taken. Beyond it the oldest are forgotten: an open microphone sends 50 a second.
 _MAX_WAITING = 10_000
@@ -44,12 +48,14 @@ class Inbox:
         arrived: Set when a message comes.
         count: How many have come.
         latest: By kind, which one of them was the last of it, counted from 1.
+        spoke: When the user was last heard to speak, by the loop's clock.
     """
 
     def __init__(self) -> None:
         self.arrived = asyncio.Event()
         self.count = 0
         self.latest: dict[Kind, int] = {}
+        self.spoke = -math.inf
         self._cues: list[_Cue] = []
         self._absent: dict[Kind, int] = {}  # by kind, the message up to which none is waiting
 
@@ -60,6 +66,8 @@ class Inbox:
         ids = [answer.get("id") for answer in message.function_responses] or [None]
         self._cues += [_Cue(message.kinds, id if isinstance(id, str) else None) for id in ids]
         del self._cues[:-_MAX_WAITING]
+        if "speech" in message.kinds:
+            self.spoke = asyncio.get_running_loop().time()
         self.arrived.set()
 
     def take(self, kind: Kind, id: str | None = None) -> bool:
@@ -73,11 +81,19 @@ class Inbox:
             return False
         for place, cue in enumerate(self._cues):
             if kind in cue.kinds and (id is None or cue.id in (id, None)):
-                self._cues[: place + 1] = [earlier for earlier in self._cues[:place] if not earlier.kinds & _PASSING]
+                self._cues[: place + 1] = _lasting(self._cues[:place])
                 return True
         if id is None:
             self._absent[kind] = self.count
         return False
+
+    def pass_audio(self) -> None:
+        """Let pass what belongs to the turn that ends here."""
+        self._cues = _lasting(self._cues)
+
+
+def _lasting(cues: list[_Cue]) -> list[_Cue]:
+    return [cue for cue in cues if not cue.kinds & _PASSING]
 
 
 class _Cut(Exception):
@@ -154,6 +170,8 @@ class Performance:
                     await self._send(step)
                 case Wait():
                     await self._wait(step)
+                case Utterance():
+                    await self._hear_out(step)
                 case Pause():
                     await self._until(_never, step.seconds)
                 case Interruptible():
@@ -162,6 +180,8 @@ class Performance:
                     await self._connection.close(step.code, step.reason)
                     raise _Over
                 case Drop():
+                    with contextlib.suppress(TimeoutError):  # its pong tells that it has read all before it
+                        await asyncio.wait_for(await self._connection.ping(), _READ_SECONDS)
                     self._connection.transport.abort()
                     raise _Over
 
@@ -205,6 +225,13 @@ class Performance:
     async def _wait(self, wait: Wait) -> None:
         for id in wait.ids or (None,) * wait.count:
             await self._until(partial(self._inbox.take, wait.kind, id))
+
+    async def _hear_out(self, utterance: Utterance) -> None:
+        await self._until(partial(self._inbox.take, "speech"))
+        now = asyncio.get_running_loop().time
+        while (left := self._inbox.spoke + utterance.quiet - now()) > 0:
+            await self._until(_never, left)
+        self._inbox.pass_audio()
 
     async def _until(self, done: Callable[[], bool], seconds: float = math.inf) -> None:
         """Wait until that is so, or for that time.

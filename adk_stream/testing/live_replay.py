@@ -4,29 +4,30 @@ Two forms are read. A recording of the server's side holds its messages alone. O
 for each frame, ``{"direction": "sent" | "received", "data": {...}}``, as the client saw them.
 
 What the client said is a cue only where the model answers to it: text, calls answered, the end of its own
-activity, the start of a run of audio. How much audio a client sends is its own affair. Where the client's side
-is missing, each turn waits for any input.
+activity, a run of audio. How much audio a client sends is its own affair: where speech was recorded, it is heard
+out; where silence was, or where the user cut in, one chunk will do. Where the client's side is missing, each turn
+waits for any input.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from adk_stream.errors import RecordingError
 from adk_stream.recording import Recording
 from adk_stream.testing.live_client import ClientMessage, Kind
-from adk_stream.testing.live_script import Conversation, Frame, Pause, Step, Wait
+from adk_stream.testing.live_script import Conversation, Frame, Pause, Step, Utterance, Wait
 from adk_stream.testing.script import as_json
 from adk_stream.wire import decode_json
 
 __all__ = ["is_live", "replay_conversation"]
 
 _LINE = "gemini-live"
-# What opens a turn, in a recording that does not hold the client's side. Transcripts of the output do not: they
-# may belong to the turn before.
+# What opens the model's turn. Transcripts of the output do not: they may belong to the turn before.
 _OPENING = ("modelTurn", "inputTranscription")
-_CUES: tuple[Kind, ...] = ("text", "tool_response", "activity_end", "audio_end", "audio")
+_CUES: tuple[Kind, ...] = ("text", "tool_response", "activity_end", "audio_end")
 
 
 class _Recorded(NamedTuple):
@@ -108,30 +109,44 @@ class _Cued(NamedTuple):
 
 
 def _with_cues(frames: list[_Recorded]) -> Iterator[_Cued]:
-    answering = False  # whether the server has begun to answer since the last cue
+    asked = answering = False  # since the last turn was complete
     for place, (at, frame) in enumerate(frames):
         if isinstance(frame, Frame):
-            answering = not frame.completes_turn
+            answering = not frame.completes_turn and (answering or asked or _opens(frame))
+            asked = asked and not frame.completes_turn
             yield _Cued(at, frame)
             continue
-        kind = next((kind for kind in _CUES if kind in frame.kinds), None)
-        if kind is None:
-            continue
-        if kind == "audio" and (_runs_on(frames, place) or (answering and not _cuts_in(frames, place))):
-            continue
-        ids = tuple(answer["id"] for answer in frame.function_responses if isinstance(answer.get("id"), str))
-        yield _Cued(at, Wait(kind, ids=ids), opens=True)
+        cue = _audio_cue(frames, place, answering) if "audio" in frame.kinds else _cue(frame)
+        if cue is not None:
+            asked = True
+            yield _Cued(at, cue, opens=True)
 
 
-def _runs_on(frames: list[_Recorded], place: int) -> bool:
-    """Whether the client's frame before this one was audio as well, with nothing from the server between."""
-    before = frames[place - 1].frame if place else None
-    return isinstance(before, ClientMessage) and "audio" in before.kinds
+def _cue(message: ClientMessage) -> Wait | None:
+    kind = next((kind for kind in _CUES if kind in message.kinds), None)
+    ids = tuple(answer["id"] for answer in message.function_responses if isinstance(answer.get("id"), str))
+    return None if kind is None else Wait(kind, ids=ids)
 
 
-def _cuts_in(frames: list[_Recorded], place: int) -> bool:
-    following = next((frame for _, frame in frames[place:] if isinstance(frame, Frame)), None)
-    return following is not None and bool(following.content.get("interrupted"))
+def _audio_cue(frames: list[_Recorded], place: int, answering: bool) -> Step | None:
+    """What a run of audio is for the server, if it begins there: while it answers, nothing, unless it is cut short."""
+    if place and _is_audio(frames[place - 1]):
+        return None
+    run = list(takewhile(_is_audio, (frames[number] for number in range(place, len(frames)))))
+    following = frames[place + len(run)].frame if place + len(run) < len(frames) else None
+    if answering:
+        cut_short = isinstance(following, Frame) and following.content.get("interrupted")
+        return Wait("audio") if cut_short else None
+    spoken = any(isinstance(frame, ClientMessage) and "speech" in frame.kinds for _, frame in run)
+    return Utterance() if spoken else Wait("audio")
+
+
+def _is_audio(recorded: _Recorded) -> bool:
+    return isinstance(recorded.frame, ClientMessage) and "audio" in recorded.frame.kinds
+
+
+def _opens(frame: Frame) -> bool:
+    return "toolCall" in frame.message or any(name in frame.content for name in _OPENING)
 
 
 def _with_openings(frames: list[_Recorded]) -> Iterator[_Cued]:
@@ -139,7 +154,7 @@ def _with_openings(frames: list[_Recorded]) -> Iterator[_Cued]:
     for at, frame in frames:
         if not isinstance(frame, Frame):
             continue
-        if between and ("toolCall" in frame.message or any(name in frame.content for name in _OPENING)):
+        if between and _opens(frame):
             yield _Cued(at, Wait("input"), opens=True)
             between = False
         yield _Cued(at, frame)

@@ -4,6 +4,7 @@ A script is a value: it knows no sockets and no clocks. A turn is a list of step
 
     a dict                    a message that goes out (``live_messages`` has the usual ones)
     Wait("text")              until the client has sent that
+    Utterance()               until the user has spoken, and is quiet again
     Pause(0.2)                seconds of silence; ``STALL`` ends with the connection only
     Interruptible(...)        steps that the client's voice cuts short
     Frame(b"...")             bytes that go out as they are, JSON or not
@@ -36,6 +37,7 @@ __all__ = [
     "Interruptible",
     "Pause",
     "Step",
+    "Utterance",
     "Wait",
     "paced",
 ]
@@ -102,14 +104,31 @@ class Wait:
 
 
 @dataclass(frozen=True)
+class Utterance:
+    """Until the user has spoken and then been quiet for so long: automatic activity detection.
+
+    All audio up to there belongs to it. Silence that an open microphone sends is quiet.
+    """
+
+    quiet: float = 0.5
+
+    def __post_init__(self) -> None:
+        _check_seconds(self.quiet)
+
+
+@dataclass(frozen=True)
 class Pause:
     """Seconds in which nothing is sent."""
 
     seconds: float
 
     def __post_init__(self) -> None:
-        if not self.seconds >= 0:
-            raise ValueError(f"a pause is a number of seconds from 0, not {self.seconds!r}")
+        _check_seconds(self.seconds)
+
+
+def _check_seconds(seconds: float) -> None:
+    if not seconds >= 0:
+        raise ValueError(f"a time is a number of seconds from 0, not {seconds!r}")
 
 
 #: Nothing more comes, and the connection stays open.
@@ -137,10 +156,13 @@ class Close:
 
 @dataclass(frozen=True)
 class Drop:
-    """The end of the connection without a close frame, as when a network is lost."""
+    """The end of the connection without a close frame, as when a network is lost.
+
+    It waits up to a second for the client to have read what was sent before.
+    """
 
 
-Step: TypeAlias = "Frame | Wait | Pause | Close | Drop | Interruptible"
+Step: TypeAlias = "Frame | Wait | Utterance | Pause | Close | Drop | Interruptible"
 Given: TypeAlias = "Step | Mapping[str, Any] | Iterable[Given]"
 
 
@@ -205,7 +227,7 @@ def as_steps(given: Given) -> tuple[Step, ...]:
     Raises:
         TypeError: something is no step, or holds what JSON does not.
     """
-    if isinstance(given, Frame | Wait | Pause | Close | Drop | Interruptible):
+    if isinstance(given, Frame | Wait | Utterance | Pause | Close | Drop | Interruptible):
         return (given,)
     if isinstance(given, Mapping):
         return (Frame(as_json(given)),)

@@ -5,13 +5,13 @@
     from google import genai
     from adk_stream.testing import LiveServer
     from adk_stream.testing.live_messages import go_away, resumption, spoken, text, tool_call, turn_complete
-    from adk_stream.testing.live_script import Close, Conversation, Interruptible, STALL, Wait, paced
+    from adk_stream.testing.live_script import Close, Conversation, Interruptible, STALL, Utterance, Wait, paced
 
     conversation = Conversation(
         [Wait("text"), text("Let me look. "), tool_call("look_up", {"city": "Oslo"}, id="c1"),
          Wait("tool_response", ids=("c1",)), text("Rain."), turn_complete()],
-        [Wait("audio_end"), Interruptible(paced(spoken("It will rain all day."), 0.05), STALL)],
-        [Wait("speech"), spoken("Yes?", lag="turn_complete"), resumption("h1"), go_away(1), Close(1001)],
+        [Utterance(), Interruptible(paced(spoken("It will rain all day."), 0.05), STALL)],
+        [Utterance(), spoken("Yes?", lag="turn_complete"), resumption("h1"), go_away(1), Close(1001)],
         [Wait("text"), text("Where were we?"), turn_complete()],
     )
     with LiveServer(conversation, faults="stall=0.5@3") as server:
@@ -71,8 +71,8 @@ _MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 _MAX_SEEN_BYTES = 64 * 1024 * 1024
 _MAX_HANDLES = 1000
 _START_SECONDS = 10.0
-_CLOSE_SECONDS = 0.3  # for the client's own close frame
-_STOP_SECONDS = 0.6  # for all connections together
+_CLOSE_SECONDS = 5.0  # for the client to answer a close frame
+_STOP_SECONDS = 0.4  # for all of them when the server stops
 _INVALID_DATA, _POLICY_VIOLATION = 1007, 1008  # RFC 6455, 7.4.1; Google closes with these
 
 
@@ -239,6 +239,8 @@ class LiveServer:
             raise RuntimeError("the Live server is running")
         host = self._address[0]
         self._socket = socket.create_server(self._address, family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        # asyncio does this only for sockets that name their protocol; those that are accepted inherit it.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         ready: Future[None] = Future()
         try:
             self._certificate = Certificate(host)
@@ -297,8 +299,11 @@ class LiveServer:
         ready.set_result(None)
         await self._stopping.wait()
         server.close()
-        with contextlib.suppress(TimeoutError):  # what is left ends with the loop
-            await asyncio.wait_for(server.wait_closed(), _STOP_SECONDS)
+        for _ in range(2):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(server.wait_closed(), _STOP_SECONDS)
+            for connection in server.connections:  # a client that does not close
+                connection.transport.abort()
 
     # ------------------------------------------------------------- one connection
 

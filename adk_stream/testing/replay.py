@@ -136,6 +136,8 @@ class ReplayServer:
             raise RuntimeError("the replay server is running")
         family = socket.AF_INET6 if ":" in self._address[0] else socket.AF_INET
         self._socket = socket.create_server(self._address, family=family)
+        # asyncio does this only for sockets that name their protocol; those that are accepted inherit it.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._server = uvicorn.Server(
             uvicorn.Config(
                 self.app,

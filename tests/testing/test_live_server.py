@@ -49,7 +49,18 @@ from adk_stream.testing.live_messages import (
 )
 from adk_stream.testing.live_performance import Inbox
 from adk_stream.testing.live_replay import is_live, replay_conversation
-from adk_stream.testing.live_script import STALL, Close, Drop, Frame, Interruptible, Pause, Wait, as_steps, paced
+from adk_stream.testing.live_script import (
+    STALL,
+    Close,
+    Drop,
+    Frame,
+    Interruptible,
+    Pause,
+    Utterance,
+    Wait,
+    as_steps,
+    paced,
+)
 
 SECONDS = 10.0  # no test waits longer
 VOICE = tone(0.02, rate=16_000)
@@ -305,7 +316,7 @@ def test_a_call_is_cancelled_when_the_user_cuts_in() -> None:
 
 
 def test_the_users_voice_cuts_a_turn_short_and_opens_the_next() -> None:
-    chunks = [audio(tone(0.02)) for _ in range(500)]
+    chunks = [audio(tone(0.02))] * 2_000
 
     async def talk() -> None:
         async with session(server) as live:
@@ -316,7 +327,7 @@ def test_the_users_voice_cuts_a_turn_short_and_opens_the_next() -> None:
             await hear(live)
             await speak(live)
             turn = await hear_turn(live)
-            assert len(turn) < 400
+            assert len(turn) < 1_900
             assert turn[-2].server_content.interrupted
             assert not any(message.server_content.generation_complete for message in turn)
             assert told(await hear_turn(live)) == "Yes?"
@@ -340,6 +351,27 @@ def test_what_came_before_the_turn_does_not_interrupt_it() -> None:
     turn = [Wait("audio_end"), Interruptible(paced(spoken("all of it"), 0.005))]
     with LiveServer(Conversation(turn)) as server:
         assert transcript(run(talk)) == "all of it"
+
+
+def test_an_utterance_is_heard_out_before_the_answer() -> None:
+    async def utter(live: Any) -> None:
+        for _ in range(10):
+            await speak(live)
+            await asyncio.sleep(0.01)
+        await speak(live, silence(0.02, rate=16_000))
+
+    async def talk() -> None:
+        async with session(server) as live:
+            for words in ("one", "two"):
+                await utter(live)
+                turn = await asyncio.wait_for(hear_turn(live), 3)
+                assert (told(turn), len(turn)) == (words, 2)  # not cut short by the rest of the utterance
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(hear(live), 0.05)
+
+    turns = [[Utterance(0.1), Interruptible(text(words), Pause(0.05), turn_complete())] for words in ("one", "two")]
+    with LiveServer(Conversation(*turns, [Utterance(0.1), text("never")])) as server:
+        run(talk)
 
 
 def test_activity_that_the_client_marks_itself() -> None:
@@ -578,6 +610,23 @@ def test_a_handshake_brings_its_own_fault() -> None:
 def test_faults_that_make_no_sense(fault: str) -> None:
     with pytest.raises(FaultError):
         LiveServer(HELLO, faults=fault)
+
+
+@pytest.mark.parametrize("end", [Drop(), Close(1011)])
+def test_what_was_sent_before_the_end_arrives(end: Any) -> None:
+    async def talk() -> int:
+        received = 0
+        async with connect(server.websocket_url, ssl=server.ssl_context, max_queue=2) as raw:
+            await raw.send('{"setup": {}}')
+            with pytest.raises(ConnectionClosedError):
+                while True:
+                    await raw.recv()
+                    received += 1
+                    await asyncio.sleep(0.02)  # slower than the server
+        return received
+
+    with LiveServer(Conversation([[audio(bytes(300_000))] * 20, end])) as server:
+        assert run(talk) == 21
 
 
 def test_a_network_that_is_lost_leaves_no_close_frame() -> None:
@@ -897,6 +946,21 @@ def test_of_audio_only_the_start_of_a_run_is_a_cue() -> None:
         [Wait("audio"), input_transcript("a"), text("b"), Wait("audio"), interrupted(), turn_complete()],
         [Wait("audio"), text("c")],
     ]
+
+
+def test_what_lags_a_turn_hides_no_cue_of_the_next() -> None:
+    late = [(RECEIVED, output_transcript("late")), (RECEIVED, resumption("h1"))]
+    frames = [(SENT, CHUNK), (RECEIVED, text("a")), (RECEIVED, turn_complete()), *late, (SENT, CHUNK)]
+    assert conversation(*frames, (RECEIVED, text("b"))) == [
+        [Wait("audio"), text("a"), turn_complete(), output_transcript("late"), resumption("h1")],
+        [Wait("audio"), text("b")],
+    ]
+
+
+def test_recorded_speech_is_heard_out() -> None:
+    loud = {"realtimeInput": {"mediaChunks": [audio(VOICE)["serverContent"]["modelTurn"]["parts"][0]["inlineData"]]}}
+    frames = [(SENT, CHUNK), (SENT, loud), (SENT, {"realtimeInput": {"audioStreamEnd": True}}), (RECEIVED, text("a"))]
+    assert conversation(*frames) == [[Utterance(), Wait("audio_end"), text("a")]]
 
 
 def test_recorded_times_pass_between_messages_only() -> None:
