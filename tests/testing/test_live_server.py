@@ -528,7 +528,7 @@ def met(server: LiveServer) -> tuple[str, Exception | None]:
         ("drop=2", "Hel", errors.APIError, 1006),
         ("drop=0", "", errors.APIError, 1006),
         ("close=1008@3", "Hello", errors.APIError, 1008),
-        ("close", "", errors.APIError, 1011),
+        ("close@2", "Hel", errors.APIError, 1011),
         ("garbage=3", "Hello", ValueError, None),
         ("malformed=2", "Hel", ValueError, None),
         ("error_event=2", "Hel", TypeError, None),  # google-genai's own slip
