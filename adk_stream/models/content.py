@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from adk_stream.models.history import Turn
     from adk_stream.models.request import ModelRequest
 
-__all__ = ["Media", "ToolResult", "conversation", "media_of", "tool_result", "wire_id", "write_part"]
+__all__ = ["Media", "ToolResult", "conversation", "encodable_json", "media_of", "tool_result", "wire_id", "write_part"]
 
 _UNKNOWN_TYPE = "application/octet-stream"
 
@@ -170,6 +170,13 @@ def _as_text(answer: Any) -> str:
     from pydantic_core import to_jsonable_python
 
     return encodable(json.dumps(to_jsonable_python(answer, fallback=str), ensure_ascii=False))
+
+
+def encodable_json(value: Any) -> Any:
+    """The JSON value without halves of surrogate pairs, which no request can hold: ``encodable`` at every depth."""
+    text = json.dumps(value, ensure_ascii=False)
+    clean = encodable(text)
+    return value if clean == text else json.loads(clean)
 
 
 def wire_id(id: str | None, longest: int, characters: str = r"\S") -> str:

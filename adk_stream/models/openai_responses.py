@@ -23,6 +23,7 @@ from adk_stream.models.settings import (
     tools,
     translate,
 )
+from adk_stream.parts import encodable
 
 if TYPE_CHECKING:
     from google.genai import types
@@ -205,7 +206,13 @@ def _sendable(items: list[Fields], stored: bool) -> list[Fields]:
         kept = [{key: value for key, value in item.items() if key != "id"} for item in kept]
     while kept and kept[-1].get("type") == "reasoning":
         kept.pop()
-    return [{**item, "call_id": wire_id(item["call_id"], _LONGEST_ID)} if "call_id" in item else item for item in kept]
+    return [_call(item) if "call_id" in item else item for item in kept]
+
+
+def _call(item: Fields) -> Fields:
+    """A call of any provider, such that the request can hold it."""
+    call = {**item, "call_id": wire_id(item["call_id"], _LONGEST_ID)}
+    return {**call, "arguments": encodable(item["arguments"])} if "arguments" in item else call
 
 
 def _of_user(turn: UserTurn, custom: set[str]) -> list[Fields]:

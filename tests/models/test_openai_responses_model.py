@@ -154,6 +154,11 @@ def test_reasoning_that_led_to_nothing_stays_out():
     assert [item["type"] for item in input_of("hi", cut, "go on")] == ["message", "message", "message"]
 
 
+def test_halves_of_surrogate_pairs_in_arguments_do_not_make_a_session_unusable():
+    items = input_of("hi", called(call(city="half \ud83d")))
+    assert json.loads(items[1]["arguments"].encode()) == {"city": "half �"}
+
+
 def test_ids_too_long_are_made_shorter_on_both_sides():
     long = "x" * 100
     items = input_of("hi", called(call(id=long)), said(result(long)))
