@@ -12,6 +12,8 @@
      ├── EmptyResponseError           an object without candidates, prompt feedback or usage
      ├── SnapshotError                a snapshot of another kind, of a newer version, or damaged
      ├── NativeError                  a response that the provider's own format cannot hold
+     ├── RequestError                 a part, a tool or a setting that the model's provider has no form for
+     ├── MissingExtraError            a package of an extra is not installed (also an ``ImportError``)
      ├── RecordingError               a recording that cannot be read or written
      └── SessionError
           ├── SessionNotFoundError
@@ -29,10 +31,12 @@ __all__ = [
     "AdkStreamError",
     "EmptyResponseError",
     "MalformedStreamError",
+    "MissingExtraError",
     "NativeError",
     "PartialEventError",
     "ProviderError",
     "RecordingError",
+    "RequestError",
     "SchemaVersionError",
     "SessionError",
     "SessionExistsError",
@@ -131,6 +135,14 @@ class SnapshotError(AdkStreamError):
 
 class NativeError(AdkStreamError):
     """A response cannot be turned into the provider's own message."""
+
+
+class RequestError(AdkStreamError):
+    """What the model is asked holds a part, a tool or a setting that its provider has no form for. Nothing was sent."""
+
+
+class MissingExtraError(AdkStreamError, ImportError):
+    """A package that an extra brings is not installed; the message names the extra."""
 
 
 class RecordingError(AdkStreamError):
