@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from adk_stream.aggregator import StreamingResponseAggregator, aggregate, aggregate_async
-    from adk_stream.execution import read_messages_stream
+    from adk_stream.execution import StreamExecutionOptions, execute, execute_blocking, read_messages_stream
     from adk_stream.indexer import StreamingPartIndexer
     from adk_stream.parts import StreamChunk, StreamedPart, StreamFault, StreamLimits
     from adk_stream.providers import to_native
@@ -27,6 +27,9 @@ _HOMES = {
     "MessagesStream": "providers.anthropic_handler",
     "MessagesStreamHandler": "providers.anthropic_handler",
     "ResponsesStreamState": "providers.openai_responses_state",
+    "StreamExecutionOptions": "execution",
+    "execute": "execution",
+    "execute_blocking": "execution",
     "read_messages_stream": "execution",
     "LlmResponse": "response",
     "StreamChunk": "parts",
@@ -47,6 +50,7 @@ __all__ = [
     "MessagesStreamHandler",
     "ResponsesStreamState",
     "StreamChunk",
+    "StreamExecutionOptions",
     "StreamFault",
     "StreamLimits",
     "StreamedPart",
@@ -54,6 +58,8 @@ __all__ = [
     "StreamingResponseAggregator",
     "aggregate",
     "aggregate_async",
+    "execute",
+    "execute_blocking",
     "read_messages_stream",
     "to_native",
 ]

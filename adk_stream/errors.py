@@ -7,7 +7,10 @@
      │    ├── MalformedStreamError    the bytes or events are not what the provider's format allows
      │    │    ├── StreamLimitError   a line, an event or a response is larger than the limit that was set
      │    │    └── UnknownLineError   ``provider="auto"`` and no event told which provider it was
-     │    ├── ProviderError           the provider itself reported an error inside the stream
+     │    ├── StreamCutError          the answer ended before it had shown anything
+     │    ├── ConnectionLostError     the connection failed, or broke off
+     │    ├── ProviderError           the provider itself reported an error, over HTTP or inside the stream
+     │    │    └── RateLimitError     it refuses for now: too many requests, too many tokens
      │    └── StreamTimeoutError      a time limit was hit (also a ``TimeoutError``)
      ├── EmptyResponseError           an object without candidates, prompt feedback or usage
      ├── SnapshotError                a snapshot of another kind, of a newer version, or damaged
@@ -18,6 +21,7 @@
      └── SessionError
           ├── SessionNotFoundError
           ├── SessionExistsError
+          ├── SessionBusyError        another run of this process did not let go of the session in time
           ├── StaleSessionError       somebody else appended since this session object was read
           ├── PartialEventError       partial events are hints for display and are never stored
           └── SchemaVersionError      the database was written by a newer version of this package
@@ -29,20 +33,24 @@ from __future__ import annotations
 
 __all__ = [
     "AdkStreamError",
+    "ConnectionLostError",
     "EmptyResponseError",
     "MalformedStreamError",
     "MissingExtraError",
     "NativeError",
     "PartialEventError",
     "ProviderError",
+    "RateLimitError",
     "RecordingError",
     "RequestError",
     "SchemaVersionError",
+    "SessionBusyError",
     "SessionError",
     "SessionExistsError",
     "SessionNotFoundError",
     "SnapshotError",
     "StaleSessionError",
+    "StreamCutError",
     "StreamError",
     "StreamLimitError",
     "StreamTimeoutError",
@@ -103,19 +111,56 @@ class StreamLimitError(MalformedStreamError):
     """A line, an event or a response is larger than the limit that was set."""
 
 
-class ProviderError(StreamError):
-    """The provider reported an error; ``code`` and ``message`` are its own words."""
+class StreamCutError(StreamError):
+    """The answer ended before it had shown anything, and without its terminal sign."""
 
-    def __init__(self, code: str | None, message: str | None) -> None:
+    code = "STREAM_CUT"
+
+
+class ConnectionLostError(StreamError):
+    """The connection could not be made, or broke off."""
+
+
+class ProviderError(StreamError):
+    """The provider reported an error; ``code`` and ``message`` are its own words.
+
+    Attributes:
+        status: The HTTP status of the answer; None where the error came inside a stream.
+        retry_after: Seconds after which the provider asks to be tried again; None if it names none.
+    """
+
+    def __init__(
+        self,
+        code: str | None,
+        message: str | None,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+    ) -> None:
         self.code = code
         self.message = message
+        self.status = status
+        self.retry_after = retry_after
         super().__init__(": ".join(filter(None, (code, message))) or "the provider reported an error")
 
 
+class RateLimitError(ProviderError):
+    """The provider refuses for now: too many requests or tokens for this account and time."""
+
+
 class StreamTimeoutError(StreamError, TimeoutError):
-    """A first-token, idle, content or total time limit was hit."""
+    """A time limit was hit.
+
+    Attributes:
+        limit: Which: ``"first_token"``, ``"idle"``, ``"content"`` or ``"total"``; ``"client"`` for one that the
+            provider's client kept by itself; None if nobody told.
+    """
 
     code = "STREAM_TIMEOUT"
+
+    def __init__(self, message: str, limit: str | None = None) -> None:
+        self.limit = limit
+        super().__init__(message)
 
 
 class EmptyResponseError(AdkStreamError):
@@ -159,6 +204,10 @@ class SessionNotFoundError(SessionError):
 
 class SessionExistsError(SessionError):
     """A session of that application, user and id exists already."""
+
+
+class SessionBusyError(SessionError):
+    """Another run of this process held the session for longer than the caller wanted to wait."""
 
 
 class StaleSessionError(SessionError):

@@ -53,12 +53,13 @@ def _finish_reason(word: str) -> types.FinishReason:
 def fault_of(error: BaseException) -> StreamFault:
     """An exception as the fault it means, by the names of its classes (the core imports no asyncio)."""
     names = {cls.__name__ for cls in type(error).__mro__}
-    message = str(error) or None
+    ours = "AdkStreamError" in names
+    message = (getattr(error, "message", None) if ours else None) or str(error) or None
     if names & _CANCELLATIONS:
         return StreamFault("STREAM_CANCELLED", message, "cancelled")
     if any("Timeout" in name for name in names):
         return StreamFault("STREAM_TIMEOUT", message)
-    code = getattr(error, "code", None) if "AdkStreamError" in names else None
+    code = getattr(error, "code", None) if ours else None
     return StreamFault(code or type(error).__name__, message)
 
 

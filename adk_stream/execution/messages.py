@@ -1,20 +1,15 @@
-"""Time limits: how long a stream may keep its reader waiting.
-
-The one room of the package that looks at a clock. It stands above the core, which never waits, and holds no
-aggregation logic.
-"""
+"""read_messages_stream: one Messages stream, told to a handler, within a time limit."""
 
 from __future__ import annotations
 
 import contextlib
-import threading
-import time
 from collections.abc import Generator, Iterable, Mapping
-from queue import Empty, Full, Queue
 from typing import TYPE_CHECKING, Any
 
 from adk_stream.aggregator import StreamingResponseAggregator
-from adk_stream.errors import StreamTimeoutError
+from adk_stream.execution.options import StreamExecutionOptions
+from adk_stream.execution.patience import Patience
+from adk_stream.execution.threads import ThreadBell, ThreadPump, pull
 from adk_stream.providers.anthropic_handler import MessagesStream, MessagesStreamHandler
 
 if TYPE_CHECKING:
@@ -23,9 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["read_messages_stream"]
 
 _Pieces = Generator[Any, None, None]
-_Item = tuple[Any, BaseException | None, bool]  # a piece; or what the source raised; or the end of it
 
-_WAITING_PIECES = 64  # read ahead of the handler, no more: a slow handler holds the source back
+_SHORTEST = 1e-6  # a limit of no time at all is still one
 
 
 def read_messages_stream(
@@ -52,7 +46,7 @@ def read_messages_stream(
     aggregator = StreamingResponseAggregator("close")
     aggregator.speaks("anthropic")
     messages = MessagesStream(handler, aggregator.take)
-    pieces = _pieces(stream) if timeout is None else _within(_pieces(stream), stream, timeout)
+    pieces = _pieces(stream) if timeout is None else _within(stream, timeout)
     try:
         with contextlib.closing(pieces):
             for piece in pieces:
@@ -76,59 +70,19 @@ def _pieces(stream: Any) -> _Pieces:
     try:
         yield from iter(stream)
     finally:
-        _close(stream)
+        close = getattr(stream, "close", None)
+        if close is not None:
+            with contextlib.suppress(Exception):
+                close()
 
 
-def _within(pieces: _Pieces, stream: Any, timeout: float) -> _Pieces:
+def _within(stream: Any, timeout: float) -> _Pieces:
     """The pieces, pulled by a thread of their own, so that we can stop waiting for them."""
-    waiting: Queue[_Item] = Queue(_WAITING_PIECES)
-    left = threading.Event()
-    worker = threading.Thread(target=_pull, args=(pieces, waiting, left), daemon=True)
-    worker.start()
-    remaining = float(timeout)
+    options = StreamExecutionOptions(None, None, total_timeout=max(float(timeout), _SHORTEST))
+    bell, patience = ThreadBell(), Patience(options)
+    pump = ThreadPump(lambda: stream, bell, options.close_timeout)
     try:
-        while True:
-            asked = time.monotonic()
-            try:
-                piece, problem, more = waiting.get(timeout=max(remaining, 0.0))
-            except Empty:
-                raise StreamTimeoutError(f"the stream kept us waiting for more than {timeout:g} s") from None
-            remaining -= time.monotonic() - asked
-            if problem is not None:
-                raise problem
-            if not more:
-                return
-            yield piece
+        while came := pull(pump, bell, patience, lambda: None):
+            yield came[0]
     finally:
-        left.set()
-        if worker.is_alive():
-            _close(stream)  # wakes a read that blocks on a socket; a generator is closed by its own thread
-
-
-def _pull(pieces: _Pieces, waiting: Queue[_Item], left: threading.Event) -> None:
-    last: _Item = (None, None, False)
-    try:
-        with contextlib.closing(pieces):
-            for piece in pieces:
-                if not _put(waiting, (piece, None, True), left):
-                    return
-    except BaseException as problem:
-        last = (None, problem, False)
-    _put(waiting, last, left)
-
-
-def _put(waiting: Queue[_Item], item: _Item, left: threading.Event) -> bool:
-    """Hand a piece over; False when nobody waits any more."""
-    while not left.is_set():
-        with contextlib.suppress(Full):
-            waiting.put(item, timeout=0.05)
-            return True
-    return False
-
-
-def _close(stream: Any) -> None:
-    """Close a source that may be in use: what it says to that is of no interest to anybody."""
-    close = getattr(stream, "close", None)
-    if close is not None:
-        with contextlib.suppress(Exception):
-            close()
+        pump.stop()
