@@ -339,9 +339,9 @@ class CallSlot(msgspec.Struct, tag="call"):
 
     def append(self, delta: PartDelta, fragment: str | None) -> bool:
         call = delta.function_call or CallDelta()
-        if call.id:
+        if call.id and call.id != self.id:
             self.id = as_text(call.id)
-        if call.name:
+        if call.name and call.name != self.name:
             self.name = as_text(call.name)
         self.signature = self.signature or delta.thought_signature
         if delta.part_metadata:
@@ -526,10 +526,13 @@ class PartAssembler(msgspec.Struct):
             return None
         part = streamed.part
         delta = part if type(part) is PartDelta else part_delta(part)
-        group = self._group(response_id)
+        groups = self.groups
+        group = groups[-1] if groups and groups[-1].response_id == response_id else self._group(response_id)
         slot = group.slots.get(index)
-        if delta.text is not None and delta.function_call is None and streamed.partial:
-            if not isinstance(slot, TextSlot) or slot.complete or slot.thought is not delta.thought:
+        if delta.function_call is not None:
+            return self._add_call(group, index, slot, streamed, delta)
+        if delta.text is not None and streamed.partial:
+            if type(slot) is not TextSlot or slot.complete or slot.thought is not delta.thought:
                 group = self._group_that_takes_text(group, index, slot)
                 slot = group.put(index, self._new(TextSlot(delta.thought)))
             elif index < group.newest_complete and group.response_id is None:
@@ -547,8 +550,6 @@ class PartAssembler(msgspec.Struct):
     def _add_other(
         self, group: Group, index: int, slot: Slot | None, streamed: StreamedPart, delta: PartDelta
     ) -> Slot | None:
-        if delta.function_call is not None:
-            return self._add_call(group, index, slot, streamed, delta)
         if delta.whole is None:
             return self._replace_text(group, index, delta, streamed.partial)
         audio = audio_of(delta.whole) if streamed.partial else None

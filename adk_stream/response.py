@@ -242,12 +242,19 @@ class Template(Generic[_Model]):
 
     def pair_maker(self, first: str, second: str) -> Callable[[Any, Any], _Model]:
         """``clone`` of two changes, in the same way."""
-        cls, copy_values, copy_fields_set, assemble = self._cls, self._values.copy, self._fields_set.copy, _assemble
+        cls, copy_values, copy_fields_set = self._cls, self._values.copy, self._fields_set.copy
+        new, set_values, set_fields_set = _new, _set_values, _set_fields_set
+        set_extra, set_private = _set_extra, _set_private
 
         def make(first_value: Any, second_value: Any) -> _Model:
             values = copy_values()
             values[first], values[second] = first_value, second_value
-            return assemble(cls, values, copy_fields_set())
+            model: _Model = new(cls)
+            set_values(model, values)
+            set_fields_set(model, copy_fields_set())
+            set_extra(model, None)
+            set_private(model, None)
+            return model
 
         return make
 

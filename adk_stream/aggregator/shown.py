@@ -150,7 +150,10 @@ def _shown_call(streamed: StreamedPart, slot: CallSlot) -> types.Part:
         shown.partial_args = [fragment for fragment in fragments if fragment is not None]
     if streamed.arguments_delta is None:
         return make_part(shown)
-    return make_told_part(shown, {"arguments_delta": slot.text.visible(streamed.arguments_delta)})
+    fragment = streamed.arguments_delta
+    if not fragment.isascii() or slot.text.half:
+        fragment = slot.text.visible(fragment)
+    return make_told_part(shown, {"arguments_delta": fragment})
 
 
 def _shown_fragment(raw: dict[str, Any]) -> types.PartialArg | None:

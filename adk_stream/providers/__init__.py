@@ -49,6 +49,9 @@ class Reader(Protocol):
         """
         ...
 
+    # A reader may also have ``read_bytes(data: bytes) -> Sequence[StreamChunk] | None``: what ``read`` gives for the
+    # payload of an event of the commonest form, at less cost; None for any other, of which it has taken in nothing.
+
     def read_object(self, event: Any) -> Sequence[StreamChunk]:
         """The chunks of one object of the official SDK, read as it is."""
         ...

@@ -16,6 +16,8 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from adk_stream.checkpoint import Snapshotted
 from adk_stream.metadata import merge_nested
 from adk_stream.parts import StreamChunk, StreamedPart, StreamFault
@@ -23,6 +25,7 @@ from adk_stream.providers import DONE
 from adk_stream.providers.anthropic_blocks import (
     DELTAS,
     STREAM,
+    STREAM_TEXT,
     STREAMED,
     Block,
     call_delta,
@@ -32,12 +35,11 @@ from adk_stream.providers.anthropic_blocks import (
     extend,
     is_repeat,
     open_block,
-    stream_text,
     takes,
 )
 from adk_stream.providers.anthropic_native import PROVIDER, to_native
 from adk_stream.providers.objects import as_event
-from adk_stream.wire import decode_json
+from adk_stream.wire import MAX_DEPTH, decode_json
 
 __all__ = ["AnthropicReader", "to_native"]
 
@@ -57,6 +59,29 @@ _DELTA_EVENT_FIELDS = frozenset({"type", "delta", "usage"})
 _STOP_EVENT_FIELDS = frozenset({"type", "message"})  # the SDK's own helper puts the message there
 
 _NOTHING: tuple[StreamChunk, ...] = ()
+
+
+class _Delta(msgspec.Struct, gc=False):
+    """The fields of the commonest deltas; each has one of them."""
+
+    type: str
+    text: str | None = None
+    thinking: str | None = None
+    partial_json: str | None = None
+
+
+class _DeltaEvent(msgspec.Struct, tag="content_block_delta", gc=False):
+    index: int
+    delta: _Delta
+
+
+#: Bytes of an event that cannot be nested too deeply, whatever it holds.
+_SHORT = 2 * MAX_DEPTH
+
+_decode_delta = msgspec.json.Decoder(_DeltaEvent).decode
+
+#: For each of their types: the block, the field, and what makes a chunk of its text.
+_PLAIN_DELTAS = {kind: (*DELTAS[kind], stream) for kind, stream in STREAM_TEXT.items()}
 
 
 class AnthropicReader(Snapshotted):
@@ -88,6 +113,23 @@ class AnthropicReader(Snapshotted):
             return self._read_delta(event.get("index"), event.get("delta"))
         read = _EVENTS.get(kind)
         return read(self, event) if read is not None else self._read_odd(event)
+
+    def read_bytes(self, data: bytes) -> Sequence[StreamChunk] | None:
+        """``read`` of a delta that goes on with its block, from its payload; None for any other event."""
+        if len(data) > _SHORT:
+            return None
+        try:
+            event = _decode_delta(data)
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        delta = event.delta
+        block = self.blocks.get(event.index)
+        plain = _PLAIN_DELTAS.get(delta.type)
+        if plain is None or block is None:
+            return None
+        home, field, stream = plain
+        value = getattr(delta, field)
+        return (stream(block, value),) if value and block.kind == home else None
 
     def read_object(self, event: Any) -> Sequence[StreamChunk]:
         """The chunks of an event of the ``anthropic`` SDK (or of boto3), read as it is."""
@@ -232,11 +274,6 @@ class AnthropicReader(Snapshotted):
         if block is None:
             at = self._place(at)
             block = self.blocks.get(at)
-        if kind == "text_delta" and block is not None and block.kind == "text":
-            text = delta.get("text")
-            if not text:
-                return _NOTHING
-            return (stream_text(block, text),)
         if kind in DELTAS:
             home, field = DELTAS[kind]
             value = delta.get(field)

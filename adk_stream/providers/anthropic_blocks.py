@@ -8,7 +8,7 @@ becomes a part when it ends.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -21,6 +21,7 @@ __all__ = [
     "DELTAS",
     "STREAM",
     "STREAMED",
+    "STREAM_TEXT",
     "Block",
     "call_delta",
     "citations_of",
@@ -29,7 +30,6 @@ __all__ = [
     "extend",
     "is_repeat",
     "open_block",
-    "stream_text",
     "takes",
 ]
 
@@ -145,27 +145,28 @@ def _identity(fields: Mapping[str, Any]) -> Any:
 # ----------------------------------------------------------------- how a block goes on
 
 
-def stream_text(block: Block, text: Any) -> StreamChunk:
-    """More of a text."""
-    if type(text) is not str:
-        raise TypeError(f"a text is a {type(text).__name__}")
+def _stream_text(block: Block, text: str) -> StreamChunk:
     return StreamChunk((StreamedPart(PartDelta(text), block.index, True),))
 
 
-def _stream_thinking(block: Block, value: Any) -> StreamChunk:
-    return StreamChunk((StreamedPart(PartDelta(_string(value), True), block.index, True),))
+def _stream_thinking(block: Block, thought: str) -> StreamChunk:
+    return StreamChunk((StreamedPart(PartDelta(thought, True), block.index, True),))
 
 
 def _stream_signature(block: Block, value: Any) -> StreamChunk:
     return StreamChunk((StreamedPart(PartDelta("", True, _opaque(value)), block.index, True),))
 
 
-def _stream_input(block: Block, value: Any) -> StreamChunk:
+def _stream_input(block: Block, fragment: str) -> StreamChunk:
     if block.closed:
         return StreamChunk()  # the call was told to be whole, and may be running
-    fragment = _string(value)
     block.streamed = block.streamed or not fragment.isspace()
     return StreamChunk((StreamedPart(call_delta(block), block.index, True, fragment),))
+
+
+def _checked(stream: Callable[[Block, str], StreamChunk]) -> Callable[[Block, Any], StreamChunk]:
+    """The same, of a value that may be anything."""
+    return lambda block, value: stream(block, _string(value))
 
 
 def _stream_citation(block: Block, value: Any) -> StreamChunk:
@@ -175,13 +176,18 @@ def _stream_citation(block: Block, value: Any) -> StreamChunk:
     return StreamChunk()
 
 
-#: What a delta of each type adds to a block that streams, from the value it brings.
-STREAM = {
-    "text_delta": stream_text,
+#: What the deltas that nearly every stream is made of add to their block, from the text they bring.
+STREAM_TEXT = {
+    "text_delta": _stream_text,
     "thinking_delta": _stream_thinking,
-    "signature_delta": _stream_signature,
     "input_json_delta": _stream_input,
+}
+
+#: What a delta of each type adds to a block that streams, from the value it brings.
+STREAM: dict[str, Callable[[Block, Any], StreamChunk]] = {
+    "signature_delta": _stream_signature,
     "citations_delta": _stream_citation,
+    **{kind: _checked(stream) for kind, stream in STREAM_TEXT.items()},
 }
 
 

@@ -24,7 +24,7 @@ from adk_stream.wire.events import BufferedDecoder, WireEvent
 
 __all__ = ["SseDecoder"]
 
-_LF, _CR = b"\n\r"
+_LF, _CR, _BRACE = b"\n\r{"
 _EVENT_LINE = re.compile(rb"event: ([^\r\n]+)\r?\n")
 _MAX_REMEMBERED = 256  # bytes of an ``event:`` line
 
@@ -79,11 +79,15 @@ class SseDecoder(BufferedDecoder, tag="sse"):
 
     def _whole_frame(self, data: bytes) -> WireEvent | None:
         """The event of a read that is exactly one frame of one of the two usual forms."""
-        if data[-2:] != b"\n\n" and data[-4:] != b"\r\n\r\n":
+        if data[-2:] == b"\n\n":
+            end = -2
+        elif data[-4:] == b"\r\n\r\n":
+            end = -4
+        else:
             return None
         head, _, payload = data.partition(b"data: ")
-        payload = payload[: -4 if data[-2] == _CR else -2]
-        if payload[:1] != b"{" or _LF in payload or _CR in payload:
+        payload = payload[:end]
+        if not payload or payload[0] != _BRACE or _LF in payload or _CR in payload:
             return None
         if not head:
             return WireEvent(payload, None, self._last_id)
