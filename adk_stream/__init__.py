@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from adk_stream.providers.openai_chat_state import ChatStreamState
     from adk_stream.providers.openai_responses_state import ResponsesStreamState
     from adk_stream.response import LlmResponse
+    from adk_stream.runner import Runner
 
 __version__ = "0.1.0"
 
@@ -32,6 +33,7 @@ _HOMES = {
     "execute_blocking": "execution",
     "read_messages_stream": "execution",
     "LlmResponse": "response",
+    "Runner": "runner",
     "StreamChunk": "parts",
     "StreamFault": "parts",
     "StreamLimits": "parts",
@@ -49,6 +51,7 @@ __all__ = [
     "MessagesStream",
     "MessagesStreamHandler",
     "ResponsesStreamState",
+    "Runner",
     "StreamChunk",
     "StreamExecutionOptions",
     "StreamFault",

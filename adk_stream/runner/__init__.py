@@ -1,0 +1,6 @@
+"""The agent loop: stream an answer, run the tools it calls, ask again; every final goes into the session."""
+
+from adk_stream.runner.run import Run
+from adk_stream.runner.runner import Runner
+
+__all__ = ["Run", "Runner"]
