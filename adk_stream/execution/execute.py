@@ -200,6 +200,9 @@ def execute(
     retries are left and it may pass, only while nothing was shown. An answer that is cut after it has shown something
     ends with an ``incomplete`` final, and nothing is raised.
 
+    The idle limit sees what the source gives. A client that keeps pings to itself, as Anthropic's does, hides them:
+    then the limit must be longer than the model's longest silence, or the source be the response's bytes.
+
     To close at once when leaving early, use ``contextlib.aclosing``; a plain ``break`` closes when the iterator is
     let go. If the consuming task is cancelled, the connection is closed first, and what had come is in ``.final``.
 

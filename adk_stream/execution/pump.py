@@ -160,6 +160,7 @@ class Pump:
             pieces = _pieces(stream)
             async for piece in pieces:
                 if self._unwanted:
+                    await asyncio.sleep(0)  # a source that never waits could not be stopped else
                     continue
                 self.pieces.append(piece)
                 self._bell.ring()

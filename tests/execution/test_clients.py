@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
+import ssl
 import sys
 import threading
 import time
@@ -124,7 +126,7 @@ HI = [{"role": "user", "content": "hi"}]
 class Client:
     """One provider's official client, its own retries off."""
 
-    def __init__(self, line, url, sync=False):
+    def __init__(self, line, url, sync=False, **own):
         kind = "" if sync else "Async"
         self.line = line
         if line == "gemini":
@@ -134,10 +136,12 @@ class Client:
             self._ask = lambda: models.generate_content_stream(model="m", contents="hi")
             self._own = ours.get("httpx_async_client")
         elif line == "anthropic":
-            self.client = getattr(anthropic, f"{kind}Anthropic")(api_key="k", base_url=url, max_retries=0)
+            self.client = getattr(anthropic, f"{kind}Anthropic")(api_key="k", base_url=url, max_retries=0, **own)
             self._ask = lambda: self.client.messages.create(model="m", max_tokens=9, messages=HI, stream=True)
         else:
-            self.client = getattr(openai, f"{kind}OpenAI")(api_key="k", base_url=url + "/openai/v1", max_retries=0)
+            self.client = getattr(openai, f"{kind}OpenAI")(
+                api_key="k", base_url=url + "/openai/v1", max_retries=0, **own
+            )
             if line == "openai-chat":
                 self._ask = lambda: self.client.chat.completions.create(model="m", messages=HI, stream=True)
             else:
@@ -328,6 +332,37 @@ def test_cancel_in_mid_stream(server, line):
 
 
 # ----------------------------------------------------------------- the blocking clients
+
+
+@pytest.mark.parametrize("line", ["openai-chat", "anthropic"])
+def test_a_blocking_client_that_stalls_over_tls(server, line):
+    """Shutting the socket down wakes a read below TLS as well: the thread does not stay until the client's limit."""
+    trustme = pytest.importorskip("trustme")
+    uvicorn = pytest.importorskip("uvicorn")
+    httpx2 = pytest.importorskip("httpx2")
+    authority = trustme.CA()
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(server.app, log_level="critical", lifespan="off", timeout_graceful_shutdown=0)
+    config.load()
+    config.ssl = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(config.ssl)
+    tls = uvicorn.Server(config)
+    thread = threading.Thread(target=tls.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    server.queue_fault("stall=30@3")
+    url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+    began = time.monotonic()
+    with closing(Client(line, url, sync=True, http_client=httpx2.Client(verify=context))) as client:
+        execution = execute_blocking(client.start, QUICK, provider=line)
+        with pytest.raises(StreamTimeoutError):
+            list(execution)
+    assert (execution.final.error_code, execution.final.text) == ("STREAM_TIMEOUT", "Hello wide ")
+    assert time.monotonic() - began < 5
+    tls.should_exit = True
+    thread.join(10)
+
 
 #: google-genai's blocking stream tells no socket: its thread reads on until the client's own limit.
 BLOCKING_LINES = [line for line in LINES if line != "gemini"]

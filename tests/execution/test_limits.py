@@ -156,6 +156,21 @@ def test_a_source_that_ends_by_itself_after_the_end_mark_is_not_cut_off():
     assert ended
 
 
+def test_a_source_that_never_ends_and_never_waits_is_stopped():
+    async def source():
+        try:
+            for piece in HELLO:
+                yield piece
+            while True:
+                yield PING
+        finally:
+            closed.append(True)
+
+    closed = []
+    outcome = run_really(collect(source, OPTIONS))
+    assert (outcome.end, closed) == (("completed", None), [True])
+
+
 # ----------------------------------------------------------------- cuts
 
 
