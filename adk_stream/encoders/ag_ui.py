@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .narrator import Call, Ending, Kind, Narrator, Usage
-from .protocol import EVENT_STREAM, dumps
+from .protocol import EVENT_STREAM, dumps, frame_data
 
 try:
     from ag_ui.core import (
@@ -60,6 +60,10 @@ class AgUiEncoder(Narrator[BaseEvent]):
 
     def frame(self, event: BaseEvent) -> bytes:
         """See ``Encoder``."""
+        if (key := _DELTAS.get(type(event))) is not None:
+            # What pydantic writes, ten times faster; there is one for each word of the model.
+            values = event.__dict__
+            return frame_data({"type": values["type"], key[1]: values[key[0]], "delta": values["delta"]})
         return self._frames.encode(event).encode()
 
     def _id(self, run: int) -> str:
@@ -81,7 +85,7 @@ class AgUiEncoder(Narrator[BaseEvent]):
 
     def _run_grows(self, kind: Kind, run: int, text: str) -> None:
         event = TextMessageContentEvent if kind == "text" else ReasoningMessageContentEvent
-        self._out.append(event(message_id=self._id(run), delta=text))
+        self._out.append(event(message_id=self._id(run), delta=_whole(text)))
 
     def _run_ends(self, kind: Kind, run: int) -> None:
         name = self._id(run)
@@ -102,7 +106,7 @@ class AgUiEncoder(Narrator[BaseEvent]):
         )
 
     def _call_grows(self, call: Call, text: str) -> None:
-        self._out.append(ToolCallArgsEvent(tool_call_id=call.id, delta=text))
+        self._out.append(ToolCallArgsEvent(tool_call_id=call.id, delta=_whole(text)))
 
     def _call_is_ready(self, call: Call) -> None:
         self._out.append(ToolCallEndEvent(tool_call_id=call.id))
@@ -139,6 +143,21 @@ class AgUiEncoder(Narrator[BaseEvent]):
         self._out.append(
             RunFinishedEvent(thread_id=self._thread_id, run_id=self.message_id, outcome=outcome, usage=usage)
         )
+
+
+#: The name and the key of what a delta belongs to.
+_DELTAS: Mapping[type[BaseEvent], tuple[str, str]] = {
+    TextMessageContentEvent: ("message_id", "messageId"),
+    ReasoningMessageContentEvent: ("message_id", "messageId"),
+    ToolCallArgsEvent: ("tool_call_id", "toolCallId"),
+}
+
+
+def _whole(text: str) -> str:
+    """``text`` with U+FFFD for each half of a surrogate pair, which the models refuse."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _token_usage(usage: Usage) -> TokenUsage:

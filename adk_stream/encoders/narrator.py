@@ -293,13 +293,14 @@ class Narrator(Generic[_Event]):
             self._sign(part)
 
     def _show_call(self, shown: types.FunctionCall, metadata: Mapping[str, Any] | None) -> None:
-        call = self._call(shown)
-        if shown.will_continue:
-            if metadata and (text := metadata.get("arguments_delta")):
-                self._grow_call(call, text)
+        if not shown.will_continue:
+            self._end_run()
+            self._tell_arguments(self._call(shown), shown.args)
             return
-        self._end_run()
-        self._tell_arguments(call, shown.args)
+        # A run of text may go on around the pieces of a call: only a whole part ends it.
+        call = self._call(shown)
+        if metadata and (text := metadata.get("arguments_delta")):
+            self._grow_call(call, text)
 
     def _tell_final(self, response: LlmResponse) -> None:
         kinds: set[Kind] = set()
@@ -342,6 +343,8 @@ class Narrator(Generic[_Event]):
         if "server_tool" in metadata:
             self._keep_whole(part)
             return
+        if kept.id not in self._calls:
+            self._end_run()
         call = self._call(kept)
         if call.done:
             return

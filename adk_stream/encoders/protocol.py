@@ -70,4 +70,4 @@ _encode = msgspec.json.Encoder().encode
 
 def frame_data(event: Any) -> bytes:
     """An event that is only ``data``."""
-    return f"data: {event if event is DONE else dumps(event)}\n\n".encode()
+    return f"data: {event if event == DONE else dumps(event)}\n\n".encode()
