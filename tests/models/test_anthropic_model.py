@@ -303,10 +303,16 @@ def model_of(url, **options):
     return AnthropicModel("m", client=anthropic.AsyncAnthropic(api_key="k", base_url=url), **options)
 
 
+@pytest.fixture(scope="module")
+def running():
+    with ReplayServer([RECORDING]) as server:
+        yield server
+
+
 @pytest.fixture
-def server():
-    with ReplayServer([RECORDING]) as running:
-        yield running
+def server(running):
+    running.requests.clear()
+    return running
 
 
 def test_it_is_a_model(server):

@@ -326,10 +326,16 @@ def model_of(url, **options):
     return OpenAIChatModel("m", client=client_of(url), **options)
 
 
+@pytest.fixture(scope="module")
+def running():
+    with ReplayServer([RECORDINGS / "openai-chat-tools.sse"]) as server:
+        yield server
+
+
 @pytest.fixture
-def server():
-    with ReplayServer([RECORDINGS / "openai-chat-tools.sse"]) as running:
-        yield running
+def server(running):
+    running.requests.clear()
+    return running
 
 
 def test_it_is_a_model(server):

@@ -254,10 +254,16 @@ def model_of(url, name="m", **options):
     return OpenAIResponsesModel(name, client=openai.AsyncOpenAI(api_key="k", base_url=f"{url}/v1"), **options)
 
 
+@pytest.fixture(scope="module")
+def running():
+    with ReplayServer([RECORDING]) as server:
+        yield server
+
+
 @pytest.fixture
-def server():
-    with ReplayServer([RECORDING]) as running:
-        yield running
+def server(running):
+    running.requests.clear()
+    return running
 
 
 def test_it_is_a_model(server):
