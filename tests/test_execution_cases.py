@@ -48,6 +48,10 @@ def cases() -> list[Any]:
     return [pytest.param(case, id=case["id"]) for case in ours]
 
 
+#: Every time of a case is stretched, so that a busy machine does not look like a silent server.
+STRETCH = 3
+
+
 class TransportError(ConnectionError):
     """What the transport raises at ``$error``."""
 
@@ -78,7 +82,7 @@ class Wire:
             if "$hang" in told:
                 await asyncio.Event().wait()
             elif "$wait_ms" in told:
-                await asyncio.sleep(told["$wait_ms"] / 1000)
+                await asyncio.sleep(told["$wait_ms"] / 1000 * STRETCH)
             elif "$cancel" in told:
                 await asyncio.sleep(0.01)  # what came before was seen
                 self.cancel()
@@ -100,7 +104,7 @@ class Wire:
 def options_of(case: dict[str, Any]) -> StreamExecutionOptions:
     given = case.get("options") or {}
     seconds = {"idle_timeout_ms": "idle_timeout", "first_event_timeout_ms": "first_token_timeout"}
-    fields = {name: given[key] / 1000 for key, name in seconds.items() if key in given}
+    fields = {name: given[key] / 1000 * STRETCH for key, name in seconds.items() if key in given}
     return StreamExecutionOptions(max_retries=given.get("max_retries", 0), retry_backoff=0.001, end_grace=0.2, **fields)
 
 
@@ -151,7 +155,7 @@ async def _to_the_end(run: Run, pause: float = 0.0) -> None:
 
 
 async def _slowly(run: Run) -> None:
-    await _to_the_end(run, 0.2)
+    await _to_the_end(run, 0.2 * STRETCH)
 
 
 async def _break(run: Run) -> None:

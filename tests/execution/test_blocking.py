@@ -60,12 +60,12 @@ def test_limits_hold_although_the_source_blocks(script, limit, text):
 
 
 def test_pings_restart_the_idle_limit():
-    options = StreamExecutionOptions(idle_timeout=0.25)
-    assert end(collect(starts([ROLE, *[0.1, PING] * 5, *HELLO]), options)[0]) == ("completed", None)
+    options = StreamExecutionOptions(idle_timeout=0.6)
+    assert end(collect(starts([ROLE, *[0.2, PING] * 4, *HELLO]), options)[0]) == ("completed", None)
 
 
 def test_the_consumers_own_time_does_not_count():
-    execution, _, raised, _ = collect(starts([ROLE, 0.05, *HELLO]), QUICK, between=0.3)
+    execution, _, raised, _ = collect(starts([ROLE, 0.05, *HELLO]), StreamExecutionOptions(0.4, 0.4), between=0.5)
     assert (end(execution), raised) == (("completed", None), None)
 
 

@@ -33,7 +33,8 @@ httpx = pytest.importorskip("httpx")
 
 WORDS = ("Hello ", "wide ", "world")
 TEXT = "".join(WORDS)
-QUICK = StreamExecutionOptions(first_token_timeout=0.5, idle_timeout=0.5, retry_backoff=0.01, end_grace=0.2)
+QUICK = StreamExecutionOptions(retry_backoff=0.01, end_grace=0.2)
+IMPATIENT = StreamExecutionOptions(idle_timeout=0.3)
 
 
 def _chat(delta, finish=None):
@@ -286,9 +287,8 @@ def test_an_error_event(server, line):
               "status=503", "stall=9@0", "stall=9@1", "slow_first=9"]
 )  # fmt: skip
 def test_before_anything_was_shown_the_next_attempt_is_clean(server, line, fault):
-    options = StreamExecutionOptions(
-        first_token_timeout=0.3, idle_timeout=0.3, max_retries=1, retry_backoff=0, retry_max_after=0
-    )
+    limit = 0.5 if fault.startswith("s") and fault != "status=503" else 30
+    options = StreamExecutionOptions(limit, limit, max_retries=1, retry_backoff=0, retry_max_after=0)
     outcome = run(server, line, fault, None, options=options)
     assert (outcome.end, outcome.raised, outcome.attempts) == (("completed", None), None, 2)
     assert outcome.shown == outcome.final.text == TEXT
@@ -355,7 +355,7 @@ def test_a_blocking_client_that_stalls_over_tls(server, line):
     url = f"https://127.0.0.1:{listener.getsockname()[1]}"
     began = time.monotonic()
     with closing(Client(line, url, sync=True, http_client=httpx2.Client(verify=context))) as client:
-        execution = execute_blocking(client.start, QUICK, provider=line)
+        execution = execute_blocking(client.start, IMPATIENT, provider=line)
         with pytest.raises(StreamTimeoutError):
             list(execution)
     assert (execution.final.error_code, execution.final.text) == ("STREAM_TIMEOUT", "Hello wide ")
@@ -385,7 +385,7 @@ def test_a_blocking_client_that_stalls(server, line):
     server.queue_fault("stall=30@3")
     began = time.monotonic()
     with closing(Client(line, server.url, sync=True)) as client:
-        execution = execute_blocking(client.start, QUICK, provider=line)
+        execution = execute_blocking(client.start, IMPATIENT, provider=line)
         with pytest.raises(StreamTimeoutError):
             list(execution)
     assert (execution.final.error_code, execution.final.text) == ("STREAM_TIMEOUT", "Hello wide ")
