@@ -6,7 +6,7 @@ MalformedStreamError that names it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -75,7 +75,10 @@ class Line:
         self._limits = limits or StreamLimits()
         self._decoder = BytesDecoder(max_event_bytes=self._limits.max_event_bytes)
         self._undetected: list[tuple[Any, str | None]] = []
-        self._reader: Reader | None = None if self.provider is None else self._open(self.provider)
+        self._reader: Reader | None = None
+        self._read_bytes: Callable[[bytes], Sequence[StreamChunk] | None] | None = None
+        if self.provider is not None:
+            self._use(self._open(self.provider))
 
     @property
     def ended(self) -> bool:
@@ -85,23 +88,34 @@ class Line:
     def _open(self, provider: str) -> Reader:
         return open_reader(provider, **self._options)
 
+    def _use(self, reader: Reader) -> None:
+        self._reader = reader
+        self._read_bytes = getattr(reader, "read_bytes", None)  # a reader may know its commonest event by its bytes
+
     def feed(self, piece: Any) -> Iterable[Sequence[StreamChunk]]:
         """The chunks of one piece: bytes or str as the network gave them, a decoded event, or an SDK object.
 
         Raises:
             MalformedStreamError: an event cannot be read; the chunks of the events before it were given.
         """
-        if isinstance(piece, bytes):
-            return self._feed_bytes(piece)
-        if isinstance(piece, (bytearray, memoryview)):
-            return self._feed_bytes(bytes(piece))
-        if isinstance(piece, str):
-            if piece == DONE and self.event_count:  # among decoded events, the end mark stays the text it is
-                return self._feed_event(DONE, None)
-            return self._feed_bytes(piece.encode("utf-8", "surrogatepass"))
-        if isinstance(piece, Mapping):
-            return self._feed_event(piece, None)
-        return self._feed_object(piece)
+        if not isinstance(piece, bytes):
+            if isinstance(piece, (bytearray, memoryview)):
+                piece = bytes(piece)
+            elif isinstance(piece, str):
+                if piece == DONE and self.event_count:  # among decoded events, the end mark stays the text it is
+                    return self._feed_event(DONE, None)
+                piece = piece.encode("utf-8", "surrogatepass")
+            elif isinstance(piece, Mapping):
+                return self._feed_event(piece, None)
+            else:
+                return self._feed_object(piece)
+        try:
+            events = self._decoder.feed(piece)
+        except StreamLimitError as problem:
+            raise self._too_large(problem) from None
+        if len(events) == 1 and self._reader is not None:  # one frame a read, as servers send: no generator for it
+            return (self._read_wire(events[0]),)
+        return self._decode(events)
 
     def close(self) -> Iterator[Sequence[StreamChunk]]:
         """The chunks that only the end sets free.
@@ -130,15 +144,6 @@ class Line:
         self._closed = True
         return self._reader.close()
 
-    def _feed_bytes(self, piece: bytes) -> Iterable[Sequence[StreamChunk]]:
-        try:
-            events = self._decoder.feed(piece)
-        except StreamLimitError as problem:
-            raise self._too_large(problem) from None
-        if len(events) == 1:  # one frame a read, as servers send: no generator for it
-            return (self._read_wire(events[0]),) if self._reader is not None else self._decode(events)
-        return self._decode(events)
-
     def _decode(self, events: Sequence[WireEvent]) -> Iterator[Sequence[StreamChunk]]:
         for event in events:
             if self._reader is None:
@@ -164,6 +169,11 @@ class Line:
             raise self._malformed(f"not JSON ({problem})", event.data) from problem
 
     def _read_wire(self, event: WireEvent) -> Sequence[StreamChunk]:
+        if self._read_bytes is not None and event.name != "error":
+            chunks = self._read_bytes(event.data)
+            if chunks is not None:
+                self.event_count += 1
+                return chunks
         try:
             value = _decode_plain(event.data)
         except (msgspec.DecodeError, RecursionError):
@@ -207,7 +217,7 @@ class Line:
 
     def _detected(self, provider: str) -> Iterator[Sequence[StreamChunk]]:
         self.provider = provider
-        self._reader = self._open(provider)
+        self._use(self._open(provider))
         waiting, self._undetected = self._undetected, []
         for event, name in waiting:
             yield self._read(event, name)
@@ -225,7 +235,8 @@ class Line:
         self.event_count += 1
         if self._reader is None:
             self.provider = _provider_of(event)
-            self._reader = self._open(self.provider)
+            self._use(self._open(self.provider))
+        assert self._reader is not None
         try:
             yield self._reader.read_object(event)
         except _UNREADABLE as problem:
@@ -270,7 +281,7 @@ class Line:
         line._decoder = BytesDecoder.restore(state.decoder)
         line._undetected = state.undetected
         if state.provider is not None and state.reader is not None:
-            line._reader = reader_type(state.provider).restore(state.reader)
+            line._use(reader_type(state.provider).restore(state.reader))
         return line
 
 
