@@ -1,0 +1,73 @@
+"""adk_stream inside google-adk: its stream aggregator, its sessions and its models, replaced by ours.
+
+::
+
+    from adk_stream.integrations.google_adk import AdkSessionService, install
+
+    install()                                   # every Gemini model of this process now aggregates with adk_stream
+    runner = Runner(agent=agent, session_service=AdkSessionService("sqlite:///sessions.db"), ...)
+
+Nothing else in this package imports google-adk. It is the extra ``adk``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .aggregator import StreamingResponseAggregator
+    from .conversions import from_adk_event, from_adk_response, to_adk_event, to_adk_response
+    from .installation import Installation, install, uninstall
+    from .sessions import AdkSessionService
+    from .strict import StrictStreamingResponseAggregator
+
+__all__ = [
+    "AdkSessionService",
+    "Installation",
+    "StreamingResponseAggregator",
+    "StrictStreamingResponseAggregator",
+    "from_adk_event",
+    "from_adk_response",
+    "install",
+    "to_adk_event",
+    "to_adk_response",
+    "uninstall",
+]
+
+_HOMES = {
+    "AdkSessionService": "sessions",
+    "Installation": "installation",
+    "StreamingResponseAggregator": "aggregator",
+    "StrictStreamingResponseAggregator": "strict",
+    "from_adk_event": "conversions",
+    "from_adk_response": "conversions",
+    "install": "installation",
+    "to_adk_event": "conversions",
+    "to_adk_response": "conversions",
+    "uninstall": "installation",
+}
+
+
+def _is_installed() -> bool:
+    try:
+        return find_spec("google.adk") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+if not _is_installed():
+    raise ImportError("adk_stream.integrations.google_adk needs google-adk: pip install 'adk-stream[adk]'")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,78 @@
+"""What a chunk costs, beside google-adk's own aggregator in the same process."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+import tracemalloc
+
+import pytest
+
+pytest.importorskip("google.adk", reason="google-adk is not installed")
+
+from chunks import call, chunk, fragment, text
+from google.adk.utils.streaming_utils import StreamingResponseAggregator as AdkAggregator
+
+from adk_stream.integrations.google_adk import StreamingResponseAggregator
+
+COUNT = 1500
+ROUNDS = 9
+
+
+def usage(number: int) -> dict:
+    return {"promptTokenCount": 9, "candidatesTokenCount": number, "totalTokenCount": 9 + number}
+
+
+STREAMS = {
+    "text": lambda: [chunk(text(f"word {n} "), responseId="r") for n in range(COUNT)],
+    "text and usage": lambda: [chunk(text(f"word {n} "), usage=usage(n)) for n in range(COUNT)],
+    "arguments": lambda: [
+        chunk(call("f", willContinue=True)),
+        *[chunk(fragment("$.document", f"piece {n} ")) for n in range(COUNT)],
+        chunk(call(), finish="STOP"),
+    ],
+}
+
+
+async def run(cls, chunks):
+    aggregator = cls()
+    start = time.perf_counter()
+    for each in chunks:
+        responses = aggregator.process_response(each)
+        async for _ in responses:
+            pass
+        await responses.aclose()
+    final = aggregator.close()
+    return time.perf_counter() - start, final
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_it_costs_far_less(name):
+    chunks = {
+        cls: STREAMS[name]() for cls in (AdkAggregator, StreamingResponseAggregator)
+    }  # google-adk writes into its
+    times: dict[type, list[float]] = {cls: [] for cls in chunks}
+    for _ in range(ROUNDS):
+        for cls, taken in times.items():
+            gc.collect()
+            taken.append(asyncio.run(run(cls, chunks[cls]))[0])
+    theirs, ours = (min(taken) for taken in times.values())
+    assert theirs / ours > 1.4, f"{theirs / ours:.2f} times as fast"  # about 1.8 to 2 on a quiet machine
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_it_holds_no_more(name):
+    chunks = {cls: STREAMS[name]() for cls in (AdkAggregator, StreamingResponseAggregator)}
+
+    def peak(cls) -> int:
+        gc.collect()
+        tracemalloc.start()
+        try:
+            asyncio.run(run(cls, chunks[cls]))
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    theirs, ours = [(peak(cls), peak(cls))[1] for cls in chunks]
+    assert ours < theirs + 40_000, (ours, theirs)  # what one stream's objects and templates take, however long it is
