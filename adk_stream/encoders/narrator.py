@@ -43,7 +43,8 @@ class Call:
     """A tool call as far as it was told.
 
     Attributes:
-        number: Counted from 0 in the order of appearance, over all rounds.
+        id: The model's own, or one like it where an earlier round had that already: some servers count anew.
+        round: In which round it came.
         args: None until they are whole, and for ever if the call is broken.
         raw_arguments: What there was of the arguments of a broken call.
         begun: Was it told at all? It is not before its name is known.
@@ -55,7 +56,7 @@ class Call:
 
     id: str
     name: str
-    number: int
+    round: int
     args: Mapping[str, Any] | None = None
     raw_arguments: str | None = None
     begun: bool = False
@@ -172,9 +173,10 @@ class Narrator(Generic[_Event]):
         self._out: list[_Event] = []
         self._begun = self._finished = self._in_round = self._answered = False
         self._run: Kind | None = None
-        self._runs = 0
+        self._runs = self._rounds = 0
         self._shown: dict[Kind, _Shown] = {"text": _Shown(), "thought": _Shown()}
-        self._calls: dict[str, Call] = {}
+        self._calls: dict[str, Call] = {}  # by the model's id, the newest of each
+        self._told_calls: list[Call] = []
         self._open_calls: dict[str, Call] = {}
         self._usage = Usage()
         self._sources: set[str] = set()
@@ -239,7 +241,7 @@ class Narrator(Generic[_Event]):
         if not self._begun:
             self._begun = True
             self._begin()
-        from_user = response.content is not None and response.content.role == "user"
+        from_user = _is_from_user(response)
         if self._answered and (from_user or (response.partial and (response.content or response.output_transcription))):
             # Only now, since a live turn has several finals with the status of the turn.
             self._end_round()
@@ -343,7 +345,8 @@ class Narrator(Generic[_Event]):
         if "server_tool" in metadata:
             self._keep_whole(part)
             return
-        if kept.id not in self._calls:
+        self._enter_round()
+        if self._known_call(kept) is None:
             self._end_run()
         call = self._call(kept)
         if call.done:
@@ -403,6 +406,7 @@ class Narrator(Generic[_Event]):
     def _enter_round(self) -> None:
         if not self._in_round:
             self._in_round = True
+            self._rounds += 1
             self._round_begins()
 
     def _end_round(self) -> None:
@@ -436,15 +440,22 @@ class Narrator(Generic[_Event]):
             self._thought_is_signed(self._runs, part.thought_signature)
 
     def _call(self, given: types.FunctionCall) -> Call:
-        call = self._calls.get(given.id or "")
+        self._enter_round()
+        call = self._known_call(given)
         if call is None:
-            self._enter_round()
-            call = Call(given.id or f"call-{uuid.uuid4().hex}", given.name or "", len(self._calls))
-            self._calls[call.id] = self._open_calls[call.id] = call
+            name = given.id or f"call-{uuid.uuid4().hex}"
+            unique = f"{name}-{self._rounds}" if name in self._calls else name
+            call = Call(unique, given.name or "", self._rounds)
+            self._calls[name] = self._open_calls[call.id] = call
+            self._told_calls.append(call)
         if not call.begun and given.name:
             call.name = given.name
             self._begin_call(call)
         return call
+
+    def _known_call(self, given: types.FunctionCall) -> Call | None:
+        call = self._calls.get(given.id or "")
+        return call if call is not None and call.round == self._rounds else None
 
     def _begin_call(self, call: Call) -> None:
         if not call.begun:
@@ -483,8 +494,15 @@ class Narrator(Generic[_Event]):
         else:
             status = last.status or ("failed" if last.error_code else "completed")
             code, message = last.error_code, last.error_message
-        waiting = [call for call in self._calls.values() if call.args is not None and not call.answered]
+        waiting = [call for call in self._told_calls if call.args is not None and not call.answered]
         return Ending(status, reason, code, message, self._usage, waiting)
+
+
+def _is_from_user(response: LlmResponse) -> bool:
+    """The user's words, or the answers of tools, which are given to the model like them."""
+    if response.content is None or response.partial:
+        return False
+    return response.content.role == "user" or any(part.function_response for part in response.parts)
 
 
 def _ends_round(response: LlmResponse) -> bool:

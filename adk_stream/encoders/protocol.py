@@ -46,7 +46,8 @@ class Encoder(Protocol[_Event]):
         """The events that end the stream: everything that is open is closed. A second call gives none.
 
         Args:
-            error: What ended it, if it did not end by itself; a cancellation is told as one.
+            error: What ended it, if it did not end by itself; a cancellation is told as one. Its text is sent:
+                wrap an error whose words are not for the client.
         """
         ...
 

@@ -86,7 +86,7 @@ class SessionService(Protocol):
 
 
 def open_session_service(url: str) -> SessionService:
-    """The store that ``url`` names: ``memory:``, or a database URL such as ``sqlite:///sessions.db``.
+    """The store that ``url`` names: ``memory:``, or the URL of a database: ``sqlite:///sessions.db``, ``postgresql://…``.
 
     Raises:
         SessionError: no store is known for that URL.

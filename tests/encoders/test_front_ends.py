@@ -78,7 +78,7 @@ def framed(encoder, responses, error=None):
 
 
 def test_the_ai_sdk_reads_generated_runs(node):
-    runs = some_runs(60)
+    runs = some_runs(40)
     outcomes = node("vercel.mjs", [framed(VercelEncoder("m"), run.responses) for run in runs])
     for run, outcome in zip(runs, outcomes, strict=True):
         assert "error" not in outcome, outcome
@@ -101,7 +101,7 @@ def test_the_ai_sdk_reads_generated_runs(node):
 
 
 def test_ag_ui_verifies_generated_runs(node):
-    runs = some_runs(60)
+    runs = some_runs(40)
     outcomes = node("ag_ui.mjs", [framed(AgUiEncoder("t", "r"), run.responses) for run in runs])
     for run, outcome in zip(runs, outcomes, strict=True):
         assert "error" not in outcome, outcome

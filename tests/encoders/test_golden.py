@@ -278,3 +278,47 @@ def test_ag_ui_writes_deltas_as_its_models_do():
     assert len(deltas) == 3
     for event in deltas:
         assert json.loads(encoder.frame(event)[6:]) == json.loads(event.model_dump_json(by_alias=True))
+
+
+def test_a_server_that_counts_its_calls_anew_in_each_round():
+    first, second = gemini([CALL]), gemini([{"functionCall": {"id": "a", "name": "g", "args": {"x": 2}}}])
+    events = vercel([*first, results(answer("a", {"n": 1})), *second, results(answer("a", {"n": 2}))])
+    ready = {e["toolCallId"]: e["input"] for e in events[:-1] if e["type"] == "tool-input-available"}
+    outputs = {e["toolCallId"]: e["output"] for e in events[:-1] if e["type"] == "tool-output-available"}
+    assert list(ready.values()) == [{"x": 1}, {"x": 2}]
+    assert list(outputs.items()) == list(zip(ready, [{"n": 1}, {"n": 2}], strict=True))
+    assert events[-2]["finishReason"] == "stop"
+
+
+def heard(text, *, partial, **fields):
+    spoken = types.Transcription(text=text, finished=not partial)
+    return LlmResponse(output_transcription=spoken, partial=partial, **fields)
+
+
+def test_live_turns():
+    """A turn's finals bear its status, an interrupted one holds less than was shown; each turn is a step."""
+    turn = [
+        heard("one ", partial=True, status="in_progress"),
+        heard("two", partial=True, status="in_progress"),
+        LlmResponse(partial=True, status="in_progress"),
+    ]
+    interrupted = [
+        heard("one", partial=False, status="incomplete", interrupted=True),
+        LlmResponse(partial=False, status="incomplete", interrupted=True, turn_complete=True),
+    ]
+    whole = [
+        LlmResponse(
+            content=types.Content(role="model", parts=[types.Part(text="so", thought=True)]),
+            partial=False,
+            status="completed",
+        ),
+        heard("one two", partial=False, status="completed"),
+        LlmResponse(partial=False, status="completed", turn_complete=True, finish_reason="STOP"),
+    ]
+    events = vercel([*turn, *interrupted, *turn, *whole])
+    assert [event["type"] for event in events[1:-2]] == [
+        *("start-step", "text-start", "text-delta", "text-delta", "text-end", "finish-step"),
+        *("start-step", "text-start", "text-delta", "text-delta", "text-end"),
+        *("reasoning-start", "reasoning-delta", "reasoning-end", "finish-step"),
+    ]
+    assert events[-2]["finishReason"] == "stop"

@@ -19,7 +19,7 @@ LINES = {
     "anthropic": "anthropic",
     "gemini_live": "gemini-live",
 }
-LARGEST = 200_000  # bytes; a few recordings are much larger and show nothing more
+LARGEST = 60_000  # bytes; a few recordings are much larger and show nothing more
 
 
 def responses_to(path, provider, flush):

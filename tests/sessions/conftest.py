@@ -64,7 +64,7 @@ class Postgres:
 
 @pytest.fixture(scope="session")
 def postgres():
-    psycopg = pytest.importorskip("psycopg")
+    psycopg = pytest.importorskip("psycopg", reason="psycopg, for PostgreSQL, is not installed")
     try:
         connection = psycopg.connect(POSTGRES, autocommit=True, connect_timeout=3)
     except psycopg.OperationalError as problem:
