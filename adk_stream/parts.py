@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from google.genai import types
 
 __all__ = [
+    "AudioDelta",
     "CallDelta",
     "LiveSignal",
     "PartAssembler",
@@ -158,6 +159,18 @@ class LiveSignal(msgspec.Struct):
     told: dict[str, Any] | None = None
 
 
+class AudioDelta(msgspec.Struct):
+    """A piece of audio: nearly every message of a live session is one, fifty a second.
+
+    Attributes:
+        mime_type: Its format, with the sample rate (``audio/pcm;rate=24000``).
+        data: The bytes, as they came.
+    """
+
+    mime_type: str
+    data: bytes
+
+
 class StreamChunk(msgspec.Struct):
     """What one event of a stream becomes.
 
@@ -179,6 +192,7 @@ class StreamChunk(msgspec.Struct):
         transcript: What is said in audio, in words.
         live: What a message of a live session says beside its content; the first one makes the stream a live one.
         empty: The event carried a message without any part, which ends a run of text (``flush="boundary"``).
+        audio: Set where the event is one piece of audio and nothing else: what its only part says, ready to be shown.
     """
 
     parts: Sequence[StreamedPart] = ()
@@ -198,6 +212,7 @@ class StreamChunk(msgspec.Struct):
     transcript: TranscriptDelta | None = None
     live: LiveSignal | None = None
     empty: bool = False
+    audio: AudioDelta | None = None
 
 
 def part_delta(part: types.Part | PartDelta) -> PartDelta:

@@ -9,7 +9,7 @@ import pytest
 from google.genai import types
 
 from adk_stream import LlmResponse, StreamingResponseAggregator, aggregate
-from adk_stream.aggregator.heard import audio_ms, heard
+from adk_stream.aggregator.heard import duration_ms, heard
 
 PCM = "audio/pcm;rate=24000"
 
@@ -318,9 +318,9 @@ class TestAudio:
         assert len(aggregator.snapshot()) < 10_000
 
     def test_the_length_of_audio(self) -> None:
-        assert audio_ms("audio/pcm;rate=16000", 32_000) == 1000
-        assert audio_ms("audio/pcm", 48_000) == 1000
-        assert audio_ms("audio/pcm;rate=nonsense", 48_000) == 1000
+        assert duration_ms("audio/pcm;rate=16000", 32_000) == 1000
+        assert duration_ms("audio/pcm", 48_000) == 1000
+        assert duration_ms("audio/pcm;rate=nonsense", 48_000) == 1000
 
 
 class TestSignals:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from adk_stream.aggregator.ending import as_words, end_fields, fault_of, metadata_fields
-from adk_stream.aggregator.shown import Shell, is_audio, is_refusal, is_run, shown_part
-from adk_stream.aggregator.state import CandidateState, StreamState
-from adk_stream.aggregator.turns import close_turn, take_in_turn
+from adk_stream.aggregator.shown import Shell, audio_part, is_audio, is_refusal, is_run, shown_part
+from adk_stream.aggregator.state import CandidateState, StreamState, TurnState
+from adk_stream.aggregator.turns import close_turn, shows_audio_only, take_in_turn
 from adk_stream.errors import EmptyResponseError, SnapshotError
 from adk_stream.metadata import as_wire, merge_into, take_snapshot
 from adk_stream.parts import PartAssembler, StreamChunk, StreamLimits
@@ -25,6 +26,15 @@ __all__ = ["Audio", "Flush", "StreamingResponseAggregator"]
 
 Flush = Literal["boundary", "close"]
 Audio = Literal["join", "drop"]
+
+
+@cache
+def _kind_of(cls: type) -> str | None:
+    """Which of google-genai's two classes of messages this is, or a subclass of; by name, to import neither."""
+    return next((each.__name__ for each in cls.__mro__ if each.__name__ in _KINDS), None)
+
+
+_KINDS = ("GenerateContentResponse", "LiveServerMessage")
 
 
 class StreamingResponseAggregator:
@@ -75,20 +85,24 @@ class StreamingResponseAggregator:
         """
         if type(chunk) is StreamChunk:
             return iter(self.take(chunk))
-        responses: list[LlmResponse] = []
-        for each in self._reader_of(chunk).read_object(chunk):
-            responses += self.take(each)
-        return iter(responses)
+        state = self._state
+        if state.turn is not None:
+            audio = self._audio_as_it_is(chunk, state, state.turn)
+            if audio is not None:
+                return iter((audio,))
+        chunks = self._reader_of(chunk).read_object(chunk)
+        if len(chunks) == 1:
+            return iter(self.take(chunks[0]))
+        return iter([response for each in chunks for response in self.take(each)])
 
     def _reader_of(self, chunk: Any) -> GeminiReader | LiveReader:
         """The reader of a google-genai object's kind; the first object opens it."""
-        state = self._state
-        names = {cls.__name__ for cls in type(chunk).__mro__}
-        if "LiveServerMessage" in names:
+        state, kind = self._state, _kind_of(chunk.__class__)
+        if kind == "LiveServerMessage":
             if state.live_reader is None:
                 state.live_reader, state.provider = LiveReader(), "gemini-live"
             return state.live_reader
-        if "GenerateContentResponse" not in names:
+        if kind is None:
             kinds = "a GenerateContentResponse, a LiveServerMessage or a StreamChunk"
             raise TypeError(f"a chunk is {kinds}, not {type(chunk).__name__}")
         if is_empty(chunk):
@@ -110,6 +124,11 @@ class StreamingResponseAggregator:
     def take(self, chunk: StreamChunk) -> list[LlmResponse]:
         """``process_response`` of a StreamChunk, as a list."""
         state = self._state
+        if chunk.audio is not None and state.turn is not None:
+            audio = chunk.audio
+            if shows_audio_only(state, state.turn):
+                state.turn.add_audio(audio.mime_type, len(audio.data))
+                return [self._partial([audio_part(audio.mime_type, audio.data)])]
         state.seen = True
         if chunk.response_id and chunk.response_id != state.response_id:
             response_id = as_words(chunk.response_id)
@@ -206,11 +225,24 @@ class StreamingResponseAggregator:
         return [self._partial(shown)] if shown else []
 
     def _partial(self, parts: list[types.Part]) -> LlmResponse:
-        shell = self._shell
-        if shell is None:
-            state = self._state
-            shell = self._shell = Shell(state.candidate.role, state.model_version, state.response_id)
+        shell = self._shell or self._new_shell()
         return shell.response_with(shell.content_with(parts))
+
+    def _audio_as_it_is(self, message: Any, state: StreamState, turn: TurnState) -> LlmResponse | None:
+        """Audio of a live session, fifty times a second: google-genai's own content, given on; None for all else."""
+        if state.live_reader is None or not shows_audio_only(state, turn):
+            return None
+        found = state.live_reader.audio_object(message)
+        if found is None:
+            return None
+        content, mime_type, data = found
+        turn.add_audio(mime_type, len(data))
+        return (self._shell or self._new_shell()).response_with(content)
+
+    def _new_shell(self) -> Shell:
+        state = self._state
+        self._shell = Shell(state.candidate.role, state.model_version, state.response_id)
+        return self._shell
 
     def _partial_transcript(self, text: str) -> LlmResponse:
         from google.genai import types

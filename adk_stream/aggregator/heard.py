@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
 
-__all__ = ["audio_ms", "heard", "sample_rate"]
+__all__ = ["duration_ms", "heard", "sample_rate"]
 
 _DEFAULT_RATE = 24_000  # Hz; what Gemini Live sends, https://ai.google.dev/gemini-api/docs/live
 _BYTES_A_SAMPLE = 2  # 16-bit PCM, one channel
 
 
-def audio_ms(mime_type: str, size: int) -> float:
+def duration_ms(mime_type: str, size: int) -> float:
     """Milliseconds that so many bytes of raw PCM last; the rate is the mime type's (``audio/pcm;rate=24000``)."""
-    return size / _bytes_a_ms(mime_type)
-
-
-@cache
-def _bytes_a_ms(mime_type: str) -> float:
-    return sample_rate(mime_type) * _BYTES_A_SAMPLE / 1000
+    return size * 1000 / (sample_rate(mime_type) * _BYTES_A_SAMPLE)
 
 
 def sample_rate(mime_type: str) -> int:

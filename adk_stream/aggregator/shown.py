@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from adk_stream.response import Template
 
-__all__ = ["Shell", "is_audio", "is_refusal", "is_run", "shown_part"]
+__all__ = ["Shell", "audio_part", "is_audio", "is_refusal", "is_run", "shown_part"]
 
 
 class Shell:
@@ -130,6 +130,12 @@ def _signed(slot: TextSlot, delta: PartDelta) -> types.Part:
     alone = TextSlot(delta.thought)
     alone.append(delta)
     return alone.build()
+
+
+def audio_part(mime_type: str, data: bytes) -> types.Part:
+    """A part of one piece of audio."""
+    make_part, _, make_blob = _audio_makers()
+    return make_part(make_blob(mime_type, data))
 
 
 def _shown_audio(delta: PartDelta, mime_type: str) -> types.Part:

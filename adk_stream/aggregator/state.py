@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import msgspec
 
+from adk_stream.aggregator.heard import duration_ms
 from adk_stream.checkpoint import Snapshotted
 from adk_stream.metadata import Metadata
 from adk_stream.parts import PartAssembler, StreamFault, StreamLimits, Text, TranscriptDelta
@@ -50,9 +51,9 @@ class Transcript(msgspec.Struct):
 
     def append(self, delta: TranscriptDelta, audio_ms: float) -> None:
         """Take a fragment in, which came when so much audio had come."""
-        rest = delta.rest or {}
-        self.rest.update((key, value) for key, value in rest.items() if key not in _OF_ONE_FRAGMENT)
-        self.words += rest.get("words") or ()
+        if delta.rest:
+            self.rest.update((key, value) for key, value in delta.rest.items() if key not in _OF_ONE_FRAGMENT)
+            self.words += delta.rest.get("words") or ()
         if delta.text:
             self.anchors.append((audio_ms, self.length))
             self.length += len(delta.text)
@@ -71,7 +72,9 @@ class TurnState(msgspec.Struct):
         interrupted: The user spoke over the model in this turn.
         said: The transcripts, by who speaks.
         cancelled: Ids of calls that were cancelled.
-        audio_ms: Length of the model's audio that came.
+        audio_type: Of the audio that comes now.
+        audio_bytes: Of this type that came.
+        earlier_ms: Length of the audio of other types before it.
         played_ms: How much of it the user has heard, as last told; None: nobody told.
         complete: Turns that were completed before this one.
     """
@@ -80,9 +83,23 @@ class TurnState(msgspec.Struct):
     interrupted: bool = False
     said: dict[str, Transcript] = {}
     cancelled: list[str] = []
-    audio_ms: float = 0.0
+    audio_type: str = ""
+    audio_bytes: int = 0
+    earlier_ms: float = 0.0
     played_ms: float | None = None
     complete: int = 0
+
+    @property
+    def audio_ms(self) -> float:
+        """Length of the model's audio that came, in milliseconds."""
+        return self.earlier_ms + (duration_ms(self.audio_type, self.audio_bytes) if self.audio_bytes else 0.0)
+
+    def add_audio(self, mime_type: str, size: int) -> None:
+        """Take note of so many bytes of audio."""
+        self.open = True
+        if mime_type != self.audio_type:
+            self.earlier_ms, self.audio_type, self.audio_bytes = self.audio_ms, mime_type, 0
+        self.audio_bytes += size
 
 
 class StreamState(Snapshotted):

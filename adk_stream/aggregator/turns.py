@@ -6,12 +6,14 @@ becomes final at the end of its turn, at an interruption, or before a tool call,
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from adk_stream.aggregator.ending import end_fields, metadata_fields
-from adk_stream.aggregator.heard import audio_ms, heard
+from adk_stream.aggregator.heard import heard
 from adk_stream.aggregator.shown import is_refusal
 from adk_stream.aggregator.state import CandidateState, StreamState, Transcript, TurnState
 from adk_stream.metadata import as_wire, merge_nested
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from adk_stream.parts import LiveSignal
     from adk_stream.response import LlmResponse
 
-__all__ = ["close_turn", "take_in_turn"]
+__all__ = ["close_turn", "shows_audio_only", "take_in_turn"]
 
 
 def take_in_turn(own: StreamingResponseAggregator, chunk: StreamChunk) -> list[LlmResponse]:
@@ -66,6 +68,12 @@ def take_in_turn(own: StreamingResponseAggregator, chunk: StreamChunk) -> list[L
     return responses
 
 
+def shows_audio_only(state: StreamState, turn: TurnState) -> bool:
+    """Audio is shown as it comes and kept nowhere: there is no more to do for it."""
+    assembler = state.candidate.assembler
+    return not (turn.interrupted or assembler.keep_audio or (assembler.text_came and state.flush == "boundary"))
+
+
 def _take_parts(own: StreamingResponseAggregator, turn: TurnState, chunk: StreamChunk) -> list[LlmResponse]:
     """Content: audio and deltas are shown at once, a whole call comes out with everything before it."""
     state = own._state
@@ -73,7 +81,7 @@ def _take_parts(own: StreamingResponseAggregator, turn: TurnState, chunk: Stream
     parts = chunk.parts
     for streamed in parts:
         if not turn.interrupted:
-            turn.audio_ms += _length_of(streamed)
+            _note_audio(turn, streamed)
     if turn.interrupted or turn.cancelled:
         parts = [_marked(streamed, turn) for streamed in parts]
         chunk = msgspec.structs.replace(chunk, parts=parts)
@@ -88,10 +96,12 @@ def _take_parts(own: StreamingResponseAggregator, turn: TurnState, chunk: Stream
     return responses + before + own._finals(candidate.assembler.drain()) if brings_call else responses
 
 
-def _length_of(streamed: StreamedPart) -> float:
+def _note_audio(turn: TurnState, streamed: StreamedPart) -> None:
     part = streamed.part
-    audio = audio_of(part.whole) if type(part) is PartDelta and part.whole is not None and streamed.partial else None
-    return 0.0 if audio is None else audio_ms(audio[0], len(audio[1]))
+    if type(part) is PartDelta and part.whole is not None and streamed.partial:
+        audio = audio_of(part.whole)
+        if audio is not None:
+            turn.add_audio(audio[0], len(audio[1]))
 
 
 def _is_whole_call(streamed: StreamedPart) -> bool:
@@ -120,7 +130,9 @@ def _marked(streamed: StreamedPart, turn: TurnState) -> StreamedPart:
 def _take_transcript(own: StreamingResponseAggregator, turn: TurnState, delta: TranscriptDelta) -> list[LlmResponse]:
     if delta.interim:
         return [_partial_transcript(own, delta, delta.text, {"interim": True})] if delta.text else []
-    said = turn.said.setdefault(delta.who, Transcript())
+    said = turn.said.get(delta.who)
+    if said is None:
+        said = turn.said[delta.who] = Transcript()
     said.append(delta, turn.audio_ms)
     if delta.text:
         turn.open = True
@@ -134,9 +146,25 @@ def _take_transcript(own: StreamingResponseAggregator, turn: TurnState, delta: T
 def _partial_transcript(
     own: StreamingResponseAggregator, delta: TranscriptDelta, text: str, told: dict[str, Any] | None = None
 ) -> LlmResponse:
+    if delta.rest is None and told is None and own._state.model_version is None:
+        make_response, make_transcription = _transcript_makers(delta.who)
+        return make_response(make_transcription(encodable(text), delta.finished))
     said = _transcription(text, delta.finished, delta.rest or {})
     fields = {f"{delta.who}_transcription": said, "provider_metadata": told, "status": "in_progress"}
     return own._build([], fields, partial=True)
+
+
+@cache
+def _transcript_makers(who: str) -> tuple[Callable[[Any], LlmResponse], Callable[[str, bool], Any]]:
+    """Functions that make a partial response of a transcription, and the transcription itself."""
+    from google.genai import types
+
+    from adk_stream.response import LlmResponse, Template
+
+    said = types.Transcription(text="", finished=False)
+    field = f"{who}_transcription"
+    response = LlmResponse.model_validate({"partial": True, "status": "in_progress", field: said})
+    return Template(response).maker(field), Template(said).pair_maker("text", "finished")
 
 
 def _final_transcript(

@@ -18,14 +18,23 @@ with the model's turn, and need not be ended by ``finished``; of an interrupted 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
 from adk_stream.checkpoint import Snapshotted
 from adk_stream.metadata import as_wire
-from adk_stream.parts import LiveSignal, StreamChunk, StreamFault, TranscriptDelta, part_delta
+from adk_stream.parts import (
+    AudioDelta,
+    LiveSignal,
+    PartDelta,
+    StreamChunk,
+    StreamedPart,
+    StreamFault,
+    TranscriptDelta,
+    part_delta,
+)
 from adk_stream.providers import DONE
 from adk_stream.providers.gemini import CandidatePlaces, says_nothing, to_native, wire_delta
 from adk_stream.providers.gemini_live_tail import TurnTail
@@ -192,35 +201,109 @@ class LiveReader(Snapshotted):
     def _calls(self, calls: Sequence[Mapping[str, Any]]) -> list[StreamChunk]:
         return self._placed(None, [wire_delta({"functionCall": call}) for call in calls])
 
+    def read_bytes(self, data: bytes) -> Sequence[StreamChunk] | None:
+        """The chunks of a frame that is one piece of audio and nothing else; None for any other."""
+        if not self.begun or self.tail.held:
+            return None
+        try:
+            blob = _decode_audio(data).server_content.model_turn.parts[0].inline_data
+        except (msgspec.DecodeError, IndexError):
+            return None
+        if not blob.mime_type.startswith("audio/") or not blob.data:
+            return None
+        delta = PartDelta(whole={"inlineData": {"mimeType": blob.mime_type, "data": blob.data}}, provider=_PROVIDER)
+        part = StreamedPart(delta, self.places.indexer.text_index(blob.mime_type, delta), True)
+        return (StreamChunk((part,), audio=AudioDelta(blob.mime_type, blob.data)),)
+
     # ------------------------------------------------------------- google-genai's objects
 
     def read_object(self, event: Any) -> Sequence[StreamChunk]:
         """The chunks of a google-genai ``LiveServerMessage``."""
         content = event.server_content
-        if (
-            self.begun
-            and not self.tail.held
-            and content is not None
-            and event.model_fields_set == _ONLY_CONTENT_FIELD
-            and content.model_fields_set == _ONLY_TURN_FIELD
-            and content.model_turn is not None
-            and content.model_turn.parts
-        ):
-            turn = content.model_turn
-            return self._placed(turn.role, map(part_delta, turn.parts))
-        return self.read(as_wire(event))
+        if content is None or event.__pydantic_fields_set__ != _CONTENT_ALONE or not self.begun or self.accept_tail:
+            return self.read(as_wire(event))
+        (field, *others) = content.__pydantic_fields_set__ or ("",)
+        read = None if others else _ALONE.get(field)
+        value = getattr(content, field) if read is not None else None
+        if read is None or value is None:
+            return self.read(as_wire(event))
+        return read(self, value)
+
+    def audio_object(self, event: Any) -> tuple[types.Content, str, bytes] | None:
+        """Content, mime type and data of a ``LiveServerMessage`` that is one piece of audio and nothing else."""
+        # one field is set on each level, and it is the one we look for
+        content = event.server_content
+        if content is None or len(event.__pydantic_fields_set__) > 1 or not self.begun or self.tail.held:
+            return None
+        turn = content.model_turn
+        if turn is None or len(content.__pydantic_fields_set__) > 1:
+            return None
+        parts = turn.parts
+        if not parts or len(parts) > 1 or len(parts[0].__pydantic_fields_set__) > 1:
+            return None
+        blob = parts[0].inline_data
+        if blob is None or not blob.data or not blob.mime_type or not blob.mime_type.startswith("audio/"):
+            return None
+        if turn.role not in _MODEL:
+            return None
+        self.places.indexer.run = None  # text that follows is another run
+        return turn, blob.mime_type, blob.data
 
     def close(self) -> Sequence[StreamChunk]:
         """The turn's end that was held back, after the words that came late."""
         return self.tail.release()
 
 
+class _Exact(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
+    """A frame that says this and nothing else."""
+
+
+class _Blob(_Exact):
+    mime_type: str
+    data: bytes
+
+
+class _Part(_Exact):
+    inline_data: _Blob
+
+
+class _Turn(_Exact):
+    parts: Annotated[list[_Part], msgspec.Meta(max_length=1)]
+    role: Literal["model"] | None = None
+
+
+class _Content(_Exact):
+    model_turn: _Turn
+
+
+class _AudioFrame(_Exact):
+    server_content: _Content
+
+
+_decode_audio = msgspec.json.Decoder(_AudioFrame).decode
+
 _ONLY_CONTENT = frozenset({"serverContent"})
 _HOT_KEYS = frozenset(
     {"modelTurn", "inputTranscription", "outputTranscription", "interimInputTranscription", "interrupted"}
 )
-_ONLY_CONTENT_FIELD = {"server_content"}
-_ONLY_TURN_FIELD = {"model_turn"}
+_CONTENT_ALONE = {"server_content"}
+_MODEL = (None, "model")
+
+
+def _transcript_object(who: str, said: types.Transcription) -> StreamChunk:
+    bare = said.__pydantic_fields_set__ <= _TRANSCRIPT_FIELDS
+    rest = None if bare else as_wire(said.model_copy(update={"text": None, "finished": None}))
+    return StreamChunk(transcript=TranscriptDelta(who, said.text or "", bool(said.finished), rest=rest or None))
+
+
+_TRANSCRIPT_FIELDS = {"text", "finished"}
+
+#: How a message is read that has this one field: nearly all of them.
+_ALONE: dict[str, Callable[[LiveReader, Any], Sequence[StreamChunk]]] = {
+    "model_turn": lambda reader, turn: reader._placed(turn.role, map(part_delta, turn.parts or ())),
+    "output_transcription": lambda reader, said: (_transcript_object("output", said),),
+    "input_transcription": lambda reader, said: (_transcript_object("input", said),),
+}
 
 
 def _signals(event: Mapping[str, Any], content: Mapping[str, Any]) -> LiveSignal | None:

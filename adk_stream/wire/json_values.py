@@ -174,7 +174,12 @@ class JsonLinesDecoder(_JsonValuesDecoder, tag="json-lines"):
             else:
                 events.append(WireEvent(line.strip(_WHITE_SPACE)))
         if rest:
-            self._take(rest, events)
+            # A frame of a websocket is one value without a line end.
+            whole = not self._buffer and self._began and self._failure is None and len(rest) <= self.max_event_bytes
+            if not (whole and _is_object(rest)):
+                self._take(rest, events)
+            else:
+                events.append(WireEvent(rest.strip(_WHITE_SPACE)))
         return self._deliver(events)
 
 
@@ -187,6 +192,11 @@ def _is_json(line: bytes) -> bool:
     except (msgspec.DecodeError, RecursionError):
         return False
     return True
+
+
+def _is_object(text: bytes) -> bool:
+    """A value that is known to be whole without the bytes after it; a number is not."""
+    return text.endswith(b"}") and _is_json(text)
 
 
 def _end(pattern: re.Pattern[bytes], buffer: bytearray, position: int) -> int:
