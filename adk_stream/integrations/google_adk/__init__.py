@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from .aggregator import StreamingResponseAggregator
     from .conversions import from_adk_event, from_adk_response, to_adk_event, to_adk_response
     from .installation import Installation, install, uninstall
+    from .live import GeminiLlmConnection
     from .sessions import AdkSessionService
     from .strict import StrictStreamingResponseAggregator
 
 __all__ = [
     "AdkSessionService",
+    "GeminiLlmConnection",
     "Installation",
     "StreamingResponseAggregator",
     "StrictStreamingResponseAggregator",
@@ -38,6 +40,7 @@ __all__ = [
 
 _HOMES = {
     "AdkSessionService": "sessions",
+    "GeminiLlmConnection": "live",
     "Installation": "installation",
     "StreamingResponseAggregator": "aggregator",
     "StrictStreamingResponseAggregator": "strict",

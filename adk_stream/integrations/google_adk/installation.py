@@ -23,13 +23,13 @@ class Replacement(NamedTuple):
         home: The module that defines google-adk's class.
         name: Its name there, and in every module that imports it.
         users: The modules that are known to import it; they are loaded first, so that none is missed.
-        ours: Gives our class, of whether google-adk's exact results are wanted.
+        ours: Gives our class, of whether google-adk's exact results are wanted; None where its own serves for that.
     """
 
     home: str
     name: str
     users: tuple[str, ...]
-    ours: Callable[[bool], type]
+    ours: Callable[[bool], type | None]
 
 
 def _aggregator(strict: bool) -> type:
@@ -39,12 +39,24 @@ def _aggregator(strict: bool) -> type:
     return StrictStreamingResponseAggregator if strict else StreamingResponseAggregator
 
 
+def _live(strict: bool) -> type | None:
+    from .live import GeminiLlmConnection
+
+    return None if strict else GeminiLlmConnection
+
+
 REPLACEMENTS = (
     Replacement(
         "google.adk.utils.streaming_utils",
         "StreamingResponseAggregator",
         ("google.adk.models.google_llm",),
         _aggregator,
+    ),
+    Replacement(
+        "google.adk.models.gemini_llm_connection",
+        "GeminiLlmConnection",
+        ("google.adk.models.google_llm",),
+        _live,
     ),
 )
 
@@ -96,8 +108,8 @@ def install(strict_adk: bool = False) -> Installation:
             original = _originals.get(replacement)
             if original is None:
                 original = _originals[replacement] = getattr(sys.modules[replacement.home], replacement.name)
-            old = original if before is None else replacement.ours(before)
-            _replace(replacement.name, old, replacement.ours(strict_adk))
+            old = original if before is None else replacement.ours(before) or original
+            _replace(replacement.name, old, replacement.ours(strict_adk) or original)
         _strict = strict_adk
         return Installation(before)
 
@@ -109,7 +121,7 @@ def uninstall() -> None:
         if _strict is None:
             return
         for replacement, original in _originals.items():
-            _replace(replacement.name, replacement.ours(_strict), original)
+            _replace(replacement.name, replacement.ours(_strict) or original, original)
         _originals.clear()
         _strict = None
 

@@ -29,6 +29,8 @@ JSON_PATH_NAMES = ("_JsonPathTracker", "_parse_json_path", "_get_value_by_json_p
 PRIVATE_NAMES = (
     PrivateName(_STREAMING, "StreamingResponseAggregator", (2, 0)),  # its place, not the class, is private
     PrivateName("google.adk.models.google_llm", "StreamingResponseAggregator", (2, 0)),
+    PrivateName("google.adk.models.gemini_llm_connection", "GeminiLlmConnection", (2, 0)),
+    PrivateName("google.adk.models.google_llm", "GeminiLlmConnection", (2, 0)),
     PrivateName("google.adk.features", "is_feature_enabled", (2, 0)),
     PrivateName("google.adk.features", "FeatureName", (2, 0)),
     PrivateName("google.adk.errors.already_exists_error", "AlreadyExistsError", (2, 0)),
