@@ -41,7 +41,7 @@ def pieces(draw, text):
 
 
 def anthropic_round(draw, number, ids):
-    """The events of one message, and its blocks."""
+    """The events of one message."""
     told = draw(st.lists(blocks, max_size=5))
     message = {"id": f"m{number}", "model": "c", "role": "assistant", "content": [], "usage": USAGE}
     events = [{"type": "message_start", "message": message}]
@@ -58,16 +58,44 @@ def anthropic_round(draw, number, ids):
         else:
             name = f"t{len(ids)}"
             ids.append(name)
-            told[index] = (name, value)
             start["content_block"] = {"type": "tool_use", "id": name, "name": "f", "input": {}}
             deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces(draw, json.dumps(value))]
         events.append(start)
         events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
         events.append({"type": "content_block_stop", "index": index})
-    reason = "tool_use" if any(kind not in ("text", "thinking") for kind, _ in told) else "end_turn"
+    reason = "tool_use" if any(kind == "tool" for kind, _ in told) else "end_turn"
     events.append({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 9}})
     events.append({"type": "message_stop"})
-    return events, told
+    return events
+
+
+def chat_round(draw, number, ids):
+    """The chunks of one completion, pieces of its parts interleaved in any way."""
+    lanes = []
+    for kind, value in draw(st.lists(blocks, max_size=4)):
+        if kind == "tool":
+            index = sum(lane[0].get("tool_calls") is not None for lane in lanes)
+            ids.append(f"call_{len(ids)}")
+            first, *others = pieces(draw, json.dumps(value))
+            head = {"index": index, "id": ids[-1], "type": "function", "function": {"name": "f", "arguments": first}}
+            lane = [head, *({"index": index, "function": {"arguments": piece}} for piece in others)]
+            lanes.append([{"tool_calls": [call]} for call in lane])
+        else:
+            field = "content" if kind == "text" else "reasoning_content"
+            lanes.append([{field: piece} for piece in pieces(draw, value)])
+    deltas = []
+    while any(lanes):
+        lane = draw(st.sampled_from([lane for lane in lanes if lane][:2]))
+        deltas.append(lane.pop(0))
+    called = any("tool_calls" in delta for delta in deltas)
+    chunks = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    chunks.append({"index": 0, "delta": {}, "finish_reason": "tool_calls" if called else "stop"})
+    frame = {"id": f"c{number}", "object": "chat.completion.chunk"}
+    usage = {"prompt_tokens": 3, "completion_tokens": 9, "total_tokens": 12}
+    return [*({**frame, "choices": [chunk]} for chunk in chunks), {**frame, "choices": [], "usage": usage}]
+
+
+ROUNDS = {"anthropic": anthropic_round, "openai-chat": chat_round}
 
 
 def answer(call_id, response):
@@ -82,15 +110,14 @@ def results(*answers):
 @st.composite
 def streams(draw):
     """Some rounds with results of tools between them; the last one may be cut anywhere."""
+    line = draw(st.sampled_from(sorted(ROUNDS)))
     form = draw(st.sampled_from(["close", "boundary", "finals"]))
     run = Stream([], "", "", {}, True, {})
     ids = []
     for number in range(draw(st.integers(1, 3))):
-        events, _ = anthropic_round(draw, number, ids)
+        events = ROUNDS[line](draw, number, ids)
         last = len(events) if draw(st.integers(0, 3)) else draw(st.integers(1, len(events) - 1))
-        responses = list(
-            aggregate(events[:last], provider="anthropic", flush="boundary" if form == "boundary" else "close")
-        )
+        responses = list(aggregate(events[:last], provider=line, flush="boundary" if form == "boundary" else "close"))
         if form == "finals":
             responses = [response for response in responses if not response.partial]
         run.responses += responses

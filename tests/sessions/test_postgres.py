@@ -33,12 +33,13 @@ def engine_threads():
 
 
 def named(url, name):
-    """The URL whose connections the server lists under ``name``."""
-    return f"{url}&application_name={name}"
+    """The URL whose connections the server lists under ``name``, of this process."""
+    return f"{url}&application_name={name}-{os.getpid()}"
 
 
 def connections(postgres, name):
-    return [pid for (pid,) in postgres.execute("SELECT pid FROM pg_stat_activity WHERE application_name = %s", name)]
+    found = postgres.execute("SELECT pid FROM pg_stat_activity WHERE application_name = %s", f"{name}-{os.getpid()}")
+    return [pid for (pid,) in found]
 
 
 def end_connections(postgres, name):
@@ -74,7 +75,8 @@ def test_a_connection_that_ends_during_an_append(postgres, postgres_url, common_
             with postgres.connection.transaction():
                 postgres.execute(f"LOCK TABLE {common_schema}.events")
                 append = asyncio.create_task(service.append_event(session, event))
-                while not postgres.execute("SELECT 1 FROM pg_locks WHERE NOT granted"):
+                waiting = "SELECT 1 FROM pg_locks WHERE NOT granted AND pid = ANY(%s)"
+                while not postgres.execute(waiting, connections(postgres, "during")):
                     await asyncio.sleep(0.01)
                 end_connections(postgres, "during")
             with pytest.raises(SessionError, match="terminating connection"):
