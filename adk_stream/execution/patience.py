@@ -6,6 +6,8 @@ that costs nothing while data flows: taking an event in is one assignment, and n
 
 from __future__ import annotations
 
+import math
+
 from adk_stream.errors import StreamTimeoutError
 from adk_stream.execution.options import StreamExecutionOptions
 
@@ -29,13 +31,11 @@ class Patience:
 
     def __init__(self, options: StreamExecutionOptions) -> None:
         self.waited = 0.0
-        self._limits = {
-            "first_token": options.first_token_timeout,
-            "idle": options.idle_timeout,
-            "content": options.content_timeout,
-            "total": options.total_timeout,
-            "end": options.end_grace,
-        }
+        self._first = _or_never(options.first_token_timeout)
+        self._idle = _or_never(options.idle_timeout)
+        self._unseen = _or_never(options.content_timeout)
+        self._total = _or_never(options.total_timeout)
+        self._grace = options.end_grace
         self.begin()
 
     def begin(self) -> None:
@@ -58,10 +58,15 @@ class Patience:
         self._content = self.waited
 
     @property
-    def left(self) -> float | None:
-        """Seconds until the next limit; None if there is none."""
-        due = self._next()[1]
-        return None if due is None else max(due - self.waited, 0.0)
+    def left(self) -> float:
+        """Seconds until the next limit, infinite if there is none."""
+        if self.ending:
+            due = self._event + self._grace
+        elif self._spoke:
+            due = min(self._bytes + self._idle, self._content + self._unseen)
+        else:
+            due = self._began + self._first
+        return min(due, self._total) - self.waited
 
     def is_over(self) -> bool:
         """Has all that was to be waited for after the terminal sign had its time?
@@ -69,26 +74,18 @@ class Patience:
         Raises:
             StreamTimeoutError: a limit is hit before that sign.
         """
-        name, due = self._next()
-        if due is None or self.waited < due:
+        if self.left > 0:
             return False
         if self.ending:
             return True
-        raise StreamTimeoutError(_TOLD[name].format(f"{self._limits[name]:g}"), name)
-
-    def _next(self) -> tuple[str, float | None]:
-        """The limit that is hit next, and when."""
-        name, due = "", None
-        for each, since in self._running():
-            limit = self._limits[each]
-            if limit is not None and (due is None or since + limit < due):
-                name, due = each, since + limit
-        return name, due
-
-    def _running(self) -> tuple[tuple[str, float], ...]:
-        """The limits that hold at this stage, and since when."""
-        if self.ending:
-            return (("end", self._event), ("total", 0.0))
         if self._spoke:
-            return (("idle", self._bytes), ("content", self._content), ("total", 0.0))
-        return (("first_token", self._began), ("total", 0.0))
+            running = {"idle": (self._bytes, self._idle), "content": (self._content, self._unseen)}
+        else:
+            running = {"first_token": (self._began, self._first)}
+        running["total"] = (0.0, self._total)
+        name = min(running, key=lambda each: sum(running[each]))
+        raise StreamTimeoutError(_TOLD[name].format(f"{running[name][1]:g}"), name)
+
+
+def _or_never(seconds: float | None) -> float:
+    return math.inf if seconds is None else seconds

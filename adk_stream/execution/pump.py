@@ -30,22 +30,22 @@ class Bell:
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._due = math.inf
+        self._due = self._set_for = math.inf
 
     def ring(self) -> None:
         """Wake the one who waits, if anyone does."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    async def wait(self, seconds: float | None) -> float:
-        """Wait for a ring, at most that long (None: without limit).
+    async def wait(self, seconds: float) -> float:
+        """Wait for a ring, at most that long (it may be infinite).
 
         Returns:
             The seconds that it took.
         """
         began = self._loop.time()
-        self._due = math.inf if seconds is None else began + seconds
-        if seconds is not None and (self._timer is None or self._timer.when() > self._due):
+        self._due = began + seconds
+        if self._due < self._set_for:
             self._set_timer()
         self._waiter = self._loop.create_future()
         try:
@@ -58,14 +58,14 @@ class Bell:
         """Nobody will wait any more."""
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+        self._timer, self._set_for = None, math.inf
 
     def _set_timer(self) -> None:
         self.put_away()
-        self._timer = self._loop.call_at(self._due, self._go_off)
+        self._timer, self._set_for = self._loop.call_at(self._due, self._go_off), self._due
 
     def _go_off(self) -> None:
-        self._timer = None
+        self._timer, self._set_for = None, math.inf
         if self._waiter is None or self._due == math.inf:
             return
         if self._loop.time() < self._due:

@@ -32,14 +32,14 @@ class ThreadBell:
         """Wake the one who waits; if nobody does, the next wait is over at once."""
         self._rung.set()
 
-    def wait(self, seconds: float | None) -> float:
-        """Wait for a ring, at most that long (None: without limit).
+    def wait(self, seconds: float) -> float:
+        """Wait for a ring, at most that long (it may be infinite).
 
         Returns:
             The seconds that it took.
         """
         began = time.monotonic()
-        self._rung.wait(None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
+        self._rung.wait(min(seconds, threading.TIMEOUT_MAX))
         self._rung.clear()
         return time.monotonic() - began
 
