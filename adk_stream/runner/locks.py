@@ -10,9 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -31,9 +29,10 @@ class SessionLocks:
         self._guard = threading.Lock()
         self._waiting: dict[Key, deque[_Ticket]] = {}  # a key is here while somebody holds its lock
 
-    @asynccontextmanager
-    async def hold(self, key: Key, patience: float | None) -> AsyncGenerator[None, None]:
-        """Hold the session's lock.
+    async def acquire(self, key: Key, patience: float | None) -> None:
+        """Take the session's lock; ``release`` gives it back.
+
+        Not an async context manager: an event loop that ends closes all async generators at once, these too.
 
         Args:
             key: Application, user and session.
@@ -43,19 +42,17 @@ class SessionLocks:
             SessionBusyError: another run still held it when the time was over.
         """
         ticket = self._ask(key)
-        if ticket is not None:
-            try:
-                await asyncio.wait_for(asyncio.wrap_future(ticket), patience)
-            except BaseException as problem:
-                if not ticket.cancel():  # it became ours at the same moment
-                    self._pass_on(key)
-                if isinstance(problem, TimeoutError):
-                    raise SessionBusyError(f"session {key[2]!r} is still in use after {patience:g} s") from None
-                raise
+        if ticket is None:
+            return
         try:
-            yield
-        finally:
-            self._pass_on(key)
+            async with asyncio.timeout(patience):
+                await asyncio.wrap_future(ticket)
+        except BaseException as problem:
+            if not ticket.cancel():  # it became ours at the same moment
+                self.release(key)
+            if isinstance(problem, TimeoutError):
+                raise SessionBusyError(f"session {key[2]!r} is still in use after {patience:g} s") from None
+            raise
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -69,7 +66,8 @@ class SessionLocks:
             self._waiting[key].append(ticket)
             return ticket
 
-    def _pass_on(self, key: Key) -> None:
+    def release(self, key: Key) -> None:
+        """Pass the session's lock on to whoever has waited longest."""
         with self._guard:
             waiting = self._waiting[key]
             while waiting:

@@ -10,6 +10,7 @@ import inspect
 import itertools
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -97,17 +98,18 @@ class RunLoop:
         """The session that the run goes on with."""
         return self._key[2]
 
-    async def events(self) -> AsyncGenerator[Event, None]:
-        """The run's events. The last ones come when the session is free for the next run already."""
-        problem: Exception | None = None
+    async def events(self, noted: AbstractContextManager[None]) -> AsyncGenerator[Event, None]:
+        """The run's events, while ``noted`` is entered. The last come when the session is free for the next run."""
         settings = self._settings
-        async with settings.locks.hold(self._key, settings.session_patience):
+        last: list[Event] = []
+        with noted:
+            await settings.locks.acquire(self._key, settings.session_patience)
             try:
                 opening = await self._open()
                 if opening is not None:
                     yield opening
                 for number in itertools.count(1):
-                    problem = None
+                    problem: Exception | None = None
                     self._begin_round()
                     try:
                         self._source = await self._ask()
@@ -135,8 +137,10 @@ class RunLoop:
             except BaseException as trouble:
                 await to_the_end(self._settle(trouble))
                 raise
-        for event in last:
-            yield event
+            finally:
+                settings.locks.release(self._key)
+            for event in last:
+                yield event
         if problem is not None and not _is_told_in_the_stream(problem):
             raise problem
 

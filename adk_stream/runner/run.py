@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from .loop import RunLoop
@@ -29,8 +30,7 @@ class Run(AsyncIterator["Event"]):
 
     def __init__(self, loop: RunLoop, running: RunningRuns) -> None:
         self._loop = loop
-        self._running = running
-        self._events = running.watch(loop, weakref.ref(self))
+        self._events = loop.events(running.noted(loop.session_id, weakref.ref(self)))
         self._home: asyncio.AbstractEventLoop | None = None  # where it is read, once it is
         self._reader: asyncio.Task[object] | None = None  # the task that waits for the next event just now
         self._read: asyncio.Event | None = None  # set when that has ended, for those who interrupt it
@@ -128,20 +128,21 @@ class RunningRuns:
     def __len__(self) -> int:
         return len(self._entries)
 
-    async def watch(self, loop: RunLoop, run: weakref.ref[Run]) -> AsyncGenerator[Event, None]:
-        """The loop's events; while they run, ``cancel`` finds the run."""
+    @contextmanager
+    def noted(self, session_id: str, run: weakref.ref[Run]) -> Iterator[None]:
+        """While this is entered, ``cancel`` finds the run."""
         entry: _Entry = (run, Future())
         with self._guard:
-            self._entries.setdefault(loop.session_id, []).append(entry)
-        events = loop.events()
+            self._entries.setdefault(session_id, []).append(entry)
         try:
-            async for event in events:
-                yield event
+            yield
         finally:
-            try:
-                await events.aclose()
-            finally:
-                self._forget(loop.session_id, entry)
+            with self._guard:
+                entries = self._entries[session_id]
+                entries.remove(entry)
+                if not entries:
+                    del self._entries[session_id]
+            entry[1].set_result(None)
 
     async def cancel(self, session_id: str) -> bool:
         """Cancel the runs of that session; whether there were any."""
@@ -149,14 +150,6 @@ class RunningRuns:
             entries = list(self._entries.get(session_id, ()))
         await asyncio.gather(*map(_cancel, entries))
         return bool(entries)
-
-    def _forget(self, session_id: str, entry: _Entry) -> None:
-        with self._guard:
-            entries = self._entries[session_id]
-            entries.remove(entry)
-            if not entries:
-                del self._entries[session_id]
-        entry[1].set_result(None)
 
 
 async def _cancel(entry: _Entry) -> None:

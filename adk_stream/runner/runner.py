@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from typing import TYPE_CHECKING
 
 from google.genai import types
@@ -153,21 +153,13 @@ class Runner:
         loop = RunLoop(self._settings, (self._app_name, user_id, session_id), new_message)
         return Run(loop, self._running)
 
-    def run(self, *, user_id: str, session_id: str, new_message: str | types.Content) -> Iterator[Event]:
+    def run(self, *, user_id: str, session_id: str, new_message: str | types.Content) -> Generator[Event, None, None]:
         """The blocking form of ``run_async``, for callers without an event loop.
 
         All blocking runs of a runner share one event loop, in a thread that lives while one of them is read. A run
         that is left early (``break``, ``close()``) ends as ``cancelled``.
         """
-        return self._read(self.run_async(user_id=user_id, session_id=session_id, new_message=new_message))
-
-    def _read(self, run: Run) -> Iterator[Event]:
-        with self._loop_thread as thread:
-            try:
-                while (event := thread.wait_for(_next_of(run))) is not None:
-                    yield event
-            finally:
-                thread.wait_for(run.aclose())
+        return self._loop_thread.read(self.run_async(user_id=user_id, session_id=session_id, new_message=new_message))
 
     async def cancel(self, *, session_id: str) -> bool:
         """End the runs of that session as ``cancelled``, those that wait for it too; may be called in any loop.
@@ -179,7 +171,3 @@ class Runner:
             Whether there was a run.
         """
         return await self._running.cancel(session_id)
-
-
-async def _next_of(run: Run) -> Event | None:
-    return await anext(run, None)

@@ -19,7 +19,7 @@ from google.genai import types
 from pydantic import BaseModel, ConfigDict, ValidationError, validate_call
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from adk_stream.models.declarations import sort_tools
+from adk_stream.models.declarations import NativeTool, sort_tools
 
 from .shield import to_the_end
 from .turns import CallTurn, error_result
@@ -178,11 +178,24 @@ def _is_being_cancelled() -> bool:
 
 
 def _named(tools: Iterable[ToolLike]) -> Iterator[tuple[str, _Function | None]]:
-    """Each tool by the name that the model knows, with its function if it has one. A provider's own tools are none."""
+    """Each tool by the name that the model knows, with its function if it has one."""
     for tool in tools:
         function = _function(tool) if callable(tool) and not isinstance(tool, (Mapping, BaseModel)) else None
-        for declaration in sort_tools([tool]).functions:
+        functions, native = sort_tools([tool])
+        for declaration in functions:
             yield declaration.name or "", function
+        for one in native:  # a custom tool is the caller's; what the provider runs never comes as a call to run
+            name = _name_of_native(one)
+            if name:
+                yield name, None
+
+
+def _name_of_native(tool: NativeTool) -> str | None:
+    if not isinstance(tool, Mapping):
+        return None
+    inner = tool.get(str(tool.get("type")))
+    name = (inner if isinstance(inner, Mapping) else tool).get("name")
+    return name if isinstance(name, str) else None
 
 
 def _function(tool: Callable[..., Any]) -> _Function:

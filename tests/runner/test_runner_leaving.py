@@ -322,6 +322,23 @@ def test_a_run_that_was_never_read_does_nothing():
     assert asyncio.run(main()) == ([], [])
 
 
+def test_a_run_that_is_still_held_when_its_loop_ends_is_left_by_the_loop(caplog):
+    kept = []
+
+    async def main():
+        scene = Scene([text("one "), HANG])
+        await scene.begin()
+        kept.append(scene.ask())
+        await anext(kept[0])
+        return scene
+
+    scene = asyncio.run(main())
+    assert asyncio.run(scene.stored())[-1].status == "cancelled"
+    assert not scene.runner._running
+    assert not scene.runner._settings.locks
+    assert not caplog.records
+
+
 def test_two_tasks_cannot_read_one_run():
     async def main():
         scene = Scene([text("a"), HANG])

@@ -35,7 +35,15 @@ def scene_of(first, *, tools=(own, theirs), **options):
 
 @pytest.mark.parametrize(
     ("tools", "pass_through"),
-    [([own, theirs], ["theirs"]), ([own, theirs], True), ([own, DECLARED], False), ([{"name": "theirs"}], False)],
+    [
+        ([own, theirs], ["theirs"]),
+        ([own, theirs], True),
+        ([own, DECLARED], False),
+        ([{"name": "theirs"}], False),
+        ([{"type": "custom", "name": "theirs"}], False),
+        ([{"type": "custom", "custom": {"name": "theirs"}}], False),
+        ([types.Tool(function_declarations=[DECLARED]), types.Tool(google_search=types.GoogleSearch())], False),
+    ],
 )
 def test_the_calls_are_the_last_thing_stored_and_the_caller_goes_on(tools, pass_through):
     async def main():
