@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from .conversions import from_adk_event, from_adk_response, to_adk_event, to_adk_response
     from .installation import Installation, install, uninstall
     from .live import GeminiLlmConnection
+    from .model import AdkStreamLlm
     from .sessions import AdkSessionService
     from .strict import StrictStreamingResponseAggregator
 
 __all__ = [
     "AdkSessionService",
+    "AdkStreamLlm",
     "GeminiLlmConnection",
     "Installation",
     "StreamingResponseAggregator",
@@ -40,6 +42,7 @@ __all__ = [
 
 _HOMES = {
     "AdkSessionService": "sessions",
+    "AdkStreamLlm": "model",
     "GeminiLlmConnection": "live",
     "Installation": "installation",
     "StreamingResponseAggregator": "aggregator",

@@ -12,7 +12,6 @@ their places, and put back on the way here.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from typing import Any
 
 from google.adk.events.event import Event as AdkEvent
@@ -25,7 +24,15 @@ from pydantic_core import to_jsonable_python
 from adk_stream.response import LlmResponse
 from adk_stream.sessions.event import Event, EventActions
 
-__all__ = ["EXTRAS_KEY", "adk_fields", "from_adk_event", "from_adk_response", "to_adk_event", "to_adk_response"]
+__all__ = [
+    "EXTRAS_KEY",
+    "adk_fields",
+    "from_adk_event",
+    "from_adk_response",
+    "to_adk_event",
+    "to_adk_response",
+    "with_extras",
+]
 
 #: The one key of google-adk's ``custom_metadata`` that is ours.
 EXTRAS_KEY = "adk_stream"
@@ -100,12 +107,10 @@ def adk_fields(response: LlmResponse, cls: type[BaseModel]) -> dict[str, Any]:
     for name, value in {**response.__dict__, **(response.model_extra or {})}.items():
         if value is None:
             continue
-        if name not in known:
-            extras[name] = _as_json(value)
-        elif name == "cache_metadata" or name in (response.model_extra or {}):
-            fields[name] = value  # JSON, of which google-adk makes its own
+        if name in known:
+            fields[name] = value  # the same type on both sides, or JSON of which google-adk makes its own
         else:
-            fields[name] = value
+            extras[name] = _as_json(value)
     metadata = extras.get("provider_metadata")
     if metadata and _FOREIGN in metadata:
         foreign = metadata.pop(_FOREIGN)
@@ -141,11 +146,21 @@ def _own_fields(response: AdkLlmResponse, cls: type[LlmResponse]) -> tuple[dict[
     extras = custom.pop(EXTRAS_KEY, None) or {}
     if custom:
         fields["custom_metadata"] = custom
+    _add_extras(fields, extras)
+    return fields, foreign
+
+
+def with_extras(cls: type[LlmResponse], fields: dict[str, Any], extras: dict[str, Any]) -> LlmResponse:
+    """A response of these fields and of what ``adk_fields`` had put under ``EXTRAS_KEY``."""
+    _add_extras(fields, extras)
+    return cls(**fields)
+
+
+def _add_extras(fields: dict[str, Any], extras: dict[str, Any]) -> None:
     withheld = extras.pop(_WITHHELD, None)
     fields.update(extras)
     if withheld:
         fields["content"] = _put_back(fields.get("content"), withheld)
-    return fields, foreign
 
 
 #: Models of these modules are the same on both sides.
@@ -185,8 +200,3 @@ def _put_back(content: types.Content | None, withheld: list[list[Any]]) -> types
         parts.insert(place, types.Part.model_validate(part))
     content.parts = parts
     return content
-
-
-def extras_of(response: AdkLlmResponse) -> Mapping[str, Any]:
-    """What ``custom_metadata`` holds of ours; empty where there is none."""
-    return (response.custom_metadata or {}).get(EXTRAS_KEY) or {}

@@ -96,6 +96,7 @@ def run_agent(
     callback = options.pop("after_model_callback", None)
     if callback:
         options["after_model_callback"] = CALLBACKS[callback]
+    close_client = options.pop("close_client", None)
     stop_after = options.pop("stop_after", None)
     message = types.Content(role="user", parts=[types.Part(text="hi")])
     mode = StreamingMode.SSE if streaming else StreamingMode.NONE
@@ -118,6 +119,8 @@ def run_agent(
             error = problem
         if isinstance(model, Gemini):
             await model.api_client.aio.aclose()
+        if close_client is not None:
+            await close_client()
         session = await sessions.get_session(app_name="app", user_id="u", session_id=session.id)
         return {"events": events, "error": error, "session": session, "ran": ran}
 

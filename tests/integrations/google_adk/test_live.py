@@ -223,7 +223,9 @@ def kept_parts(responses):
 
 def test_partial_responses_bear_no_calls():
     parts = [{"text": "Ok. "}, {"functionCall": {"id": "1", "name": "f", "args": {}}}, {"text": "Done."}]
-    responses, _ = receive([{"serverContent": {"modelTurn": {"parts": parts}}}, {"serverContent": {"turnComplete": True}}])
+    responses, _ = receive(
+        [{"serverContent": {"modelTurn": {"parts": parts}}}, {"serverContent": {"turnComplete": True}}]
+    )
     assert not any(response.get_function_calls() for response in responses if response.partial)
     assert sum(len(response.get_function_calls()) for response in responses) == 1
 
