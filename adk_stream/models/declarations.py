@@ -22,6 +22,8 @@ from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_type_hints
 
+from adk_stream.errors import RequestError
+
 if TYPE_CHECKING:
     from google.genai import types
 
@@ -70,12 +72,13 @@ def declarations(tools: Sequence[ToolLike]) -> list[types.FunctionDeclaration]:
     """All tools as declarations; for models that know functions alone.
 
     Raises:
-        ValueError: as ``sort_tools``; or one is no function, such as Gemini's ``google_search``.
+        RequestError: one is no function, such as Gemini's ``google_search``.
+        ValueError: as ``sort_tools``.
         TypeError: something is no tool.
     """
     functions, native = sort_tools(tools)
     if native:
-        raise ValueError(f"this model cannot run {_named(native[0])}: it takes functions alone")
+        raise RequestError(f"this model cannot run {_named(native[0])}: it takes functions alone")
     return functions
 
 
@@ -83,7 +86,8 @@ def declare(tool: ToolLike) -> types.FunctionDeclaration:
     """The declaration of one function.
 
     Raises:
-        ValueError: it is none, or several; it has no name; or a parameter cannot be described.
+        RequestError: it is no function.
+        ValueError: there are several; it has no name; or a parameter cannot be described.
         TypeError: it is no tool.
     """
     functions = declarations([tool])

@@ -10,6 +10,7 @@ import pytest
 from google.genai import types
 from pydantic import BaseModel, Field
 
+from adk_stream.errors import RequestError
 from adk_stream.models.declarations import declarations, declare, json_schema, sort_tools
 
 SCHEMA = {
@@ -253,7 +254,7 @@ def test_a_tool_of_several_functions_and_one_of_geminis_own():
     ],
 )
 def test_what_is_no_function_is_refused_by_name(tool, named):
-    with pytest.raises(ValueError, match=f"cannot run {named}: it takes functions alone"):
+    with pytest.raises(RequestError, match=f"cannot run {named}: it takes functions alone"):
         declarations([tool])
 
 
