@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from .narrator import Call, Ending, Kind, Narrator, Usage
 from .protocol import EVENT_STREAM, dumps, frame_data
@@ -95,10 +95,14 @@ class AgUiEncoder(Narrator[BaseEvent]):
             self._out += [ReasoningMessageEndEvent(message_id=name), ReasoningEndEvent(message_id=name)]
 
     def _thought_is_signed(self, run: int, signature: bytes) -> None:
+        self._sign("message", self._id(run), signature)
+
+    def _call_is_signed(self, call: Call, signature: bytes) -> None:
+        self._sign("tool-call", call.id, signature)
+
+    def _sign(self, subtype: Literal["message", "tool-call"], entity: str, signature: bytes) -> None:
         value = base64.b64encode(signature).decode()
-        self._out.append(
-            ReasoningEncryptedValueEvent(subtype="message", entity_id=self._id(run), encrypted_value=value)
-        )
+        self._out.append(ReasoningEncryptedValueEvent(subtype=subtype, entity_id=entity, encrypted_value=value))
 
     def _call_begins(self, call: Call) -> None:
         self._out.append(

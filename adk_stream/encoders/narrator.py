@@ -17,6 +17,7 @@ from typing import Any, Generic, Literal, TypeVar
 from google.genai import types
 
 from adk_stream.aggregator.ending import fault_of
+from adk_stream.parts import fresh
 from adk_stream.response import LlmResponse, Status
 
 from .protocol import dumps
@@ -131,34 +132,39 @@ class _Shown:
     """Text of one kind that partial responses showed and no final has held yet."""
 
     def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self._at = 0
-
-    def add(self, text: str) -> None:
-        self._pieces.append(text)
+        self.clear()
 
     def clear(self) -> None:
-        self._pieces.clear()
-        self._at = 0
+        self._pieces: list[str] = []
+        self._runs: list[tuple[int, int]] = []  # where each run begins, and its number
+        self._length = self._at = 0
 
-    def rest_of(self, text: str) -> tuple[str, bool]:
-        """What of a final's ``text`` is still to be shown; and whether its beginning was.
+    def add(self, text: str, run: int) -> None:
+        if not self._runs or self._runs[-1][1] != run:
+            self._runs.append((self._length, run))
+        self._pieces.append(text)
+        self._length += len(text)
+
+    def rest_of(self, text: str) -> tuple[str, int | None]:
+        """What of a final's ``text`` is still to be shown; and the run that showed its beginning, if one did.
 
         Of a text that is not the one that was shown nothing is shown again: no format can take back.
         """
         if not self._pieces:
-            return text, False
+            return text, None
         if len(self._pieces) > 1:
             self._pieces[:] = ["".join(self._pieces)]
-        shown = self._pieces[0]
-        if shown.startswith(text, self._at):
-            self._at += len(text)
-            if self._at == len(shown):
+        shown, start = self._pieces[0], self._at
+        if shown.startswith(text, start):
+            self._at = start + len(text)
+            run = max(number for begin, number in self._runs if begin < max(self._at, 1))
+            if self._at == self._length:
                 self.clear()
-            return "", True
-        rest = text[len(shown) - self._at :] if text.startswith(shown[self._at :]) else ""
+            return "", run
+        run = self._runs[-1][1]
+        rest = text[self._length - start :] if text.startswith(shown[start:]) else ""
         self.clear()
-        return rest, True
+        return rest, run
 
 
 class Narrator(Generic[_Event]):
@@ -200,7 +206,10 @@ class Narrator(Generic[_Event]):
         """It is whole, or nothing more of it comes."""
 
     def _thought_is_signed(self, run: int, signature: bytes) -> None:
-        """The open run of thought got its signature."""
+        """The signature of what that run of thought ended with; the run may be closed already."""
+
+    def _call_is_signed(self, call: Call, signature: bytes) -> None:
+        """The signature of a call that was told as ready."""
 
     def _call_begins(self, call: Call) -> None:
         """A tool call is known by id and name."""
@@ -286,13 +295,10 @@ class Narrator(Generic[_Event]):
             if part.thought_signature is None:
                 self._grow(kind, part.text)
                 return
-            # A signed piece is a part of its own.
+            # A signed piece is a part of its own. The signature itself may come in pieces: the final holds it whole.
             self._end_run()
             self._grow(kind, part.text)
-            self._sign(part)
             self._end_run()
-        elif part.thought_signature is not None:
-            self._sign(part)
 
     def _show_call(self, shown: types.FunctionCall, metadata: Mapping[str, Any] | None) -> None:
         if not shown.will_continue:
@@ -313,8 +319,9 @@ class Narrator(Generic[_Event]):
             elif part.text is not None and not (part.part_metadata and "server_tool" in part.part_metadata):
                 kind: Kind = "thought" if part.thought else "text"
                 kinds.add(kind)
-                self._keep_text(kind, part.text)
-                self._sign(part)
+                run = self._keep_text(kind, part.text)
+                if part.thought and part.thought_signature is not None and part.text:
+                    self._thought_is_signed(run, part.thought_signature)
             else:
                 self._keep_whole(part)
         heard = response.output_transcription
@@ -332,12 +339,15 @@ class Narrator(Generic[_Event]):
             self._enter_round()
             self._answered = True
 
-    def _keep_text(self, kind: Kind, text: str) -> None:
-        rest, begun = self._shown[kind].rest_of(text)
+    def _keep_text(self, kind: Kind, text: str) -> int:
+        """Tell what of a final's text was not shown; gives the run that it is the end of."""
+        rest, run = self._shown[kind].rest_of(text)
         if rest:
-            if not begun:
+            if run is None:
                 self._end_run()
             self._grow(kind, rest, shown=False)
+            run = None
+        return self._runs if run is None else run
 
     def _keep_call(self, part: types.Part, *, runs: bool) -> None:
         kept, metadata = part.function_call, part.part_metadata or {}
@@ -359,9 +369,11 @@ class Narrator(Generic[_Event]):
             self._break(call, str(raw) if raw is not None else dumps(kept.args or {}))
             return
         self._begin_call(call)
-        call.args, call.done = kept.args, True
+        call.args, call.done = fresh(kept.args), True
         self._open_calls.pop(call.id, None)
         self._call_is_ready(call)
+        if part.thought_signature is not None:
+            self._call_is_signed(call, part.thought_signature)
 
     def _keep_whole(self, part: types.Part) -> None:
         metadata = part.part_metadata or {}
@@ -369,7 +381,8 @@ class Narrator(Generic[_Event]):
         self._enter_round()
         if "server_tool" in metadata:
             self._end_run()
-            self._extra("server_tool", metadata["server_tool"])
+            block = metadata["server_tool"]
+            self._extra("server_tool", fresh(block) if isinstance(block, Mapping) else {"value": block})
         elif blob is not None and blob.data and not (blob.mime_type or "").startswith("audio/"):
             self._end_run()
             self._file(blob.mime_type or "application/octet-stream", blob.data, None)
@@ -387,7 +400,7 @@ class Narrator(Generic[_Event]):
             call = self._calls.get(answer.id or "") if answer is not None else None
             if answer is not None and call is not None and call.args is not None and not call.answered:
                 call.answered = True
-                self._result(call, answer.response or {})
+                self._result(call, fresh(answer.response or {}))
 
     def _tell_sources(self, response: LlmResponse) -> None:
         grounding, citations = response.grounding_metadata, response.citation_metadata
@@ -427,17 +440,13 @@ class Narrator(Generic[_Event]):
             self._runs += 1
             self._run_begins(kind, self._runs)
         if shown:
-            self._shown[kind].add(text)
+            self._shown[kind].add(text, self._runs)
         self._run_grows(kind, self._runs, text)
 
     def _end_run(self) -> None:
         if self._run is not None:
             kind, self._run = self._run, None
             self._run_ends(kind, self._runs)
-
-    def _sign(self, part: types.Part) -> None:
-        if part.thought and part.thought_signature is not None and self._run == "thought":
-            self._thought_is_signed(self._runs, part.thought_signature)
 
     def _call(self, given: types.FunctionCall) -> Call:
         self._enter_round()

@@ -14,6 +14,7 @@ from adk_stream.encoders import AdkEncoder, AgUiEncoder, NativeEncoder, OpenAICh
 HELLO = [[{"text": "Hel"}], [{"text": "lo"}]]
 CALL = {"functionCall": {"id": "a", "name": "f", "args": {"x": 1}}}
 
+SIGNED = {**CALL, "thoughtSignature": "c2ln"}
 
 ENCODERS = {
     "native": NativeEncoder,
@@ -95,7 +96,7 @@ def test_vercel_headers():
 
 
 def test_ag_ui():
-    responses = gemini([{"text": "so", "thought": True, "thoughtSignature": "c2ln"}], [{"text": "hi"}], [CALL])
+    responses = gemini([{"text": "so", "thought": True, "thoughtSignature": "c2ln"}], [{"text": "hi"}], [SIGNED])
     encoder = AgUiEncoder("t", "r")
     frames = [encoder.frame(event).decode() for event in encoded(encoder, responses)]
     assert all(frame.startswith("data: ") and frame.endswith("\n\n") for frame in frames)
@@ -104,12 +105,6 @@ def test_ag_ui():
         {"type": "REASONING_START", "messageId": "r-1"},
         {"type": "REASONING_MESSAGE_START", "messageId": "r-1", "role": "reasoning"},
         {"type": "REASONING_MESSAGE_CONTENT", "messageId": "r-1", "delta": "so"},
-        {
-            "type": "REASONING_ENCRYPTED_VALUE",
-            "subtype": "message",
-            "entityId": "r-1",
-            "encryptedValue": "c2ln",
-        },
         {"type": "REASONING_MESSAGE_END", "messageId": "r-1"},
         {"type": "REASONING_END", "messageId": "r-1"},
         {"type": "TEXT_MESSAGE_START", "messageId": "r-2", "role": "assistant"},
@@ -117,7 +112,19 @@ def test_ag_ui():
         {"type": "TEXT_MESSAGE_END", "messageId": "r-2"},
         {"type": "TOOL_CALL_START", "toolCallId": "a", "toolCallName": "f", "parentMessageId": "r-2"},
         {"type": "TOOL_CALL_ARGS", "toolCallId": "a", "delta": '{"x":1}'},
+        {
+            "type": "REASONING_ENCRYPTED_VALUE",
+            "subtype": "message",
+            "entityId": "r-1",
+            "encryptedValue": "c2ln",
+        },
         {"type": "TOOL_CALL_END", "toolCallId": "a"},
+        {
+            "type": "REASONING_ENCRYPTED_VALUE",
+            "subtype": "tool-call",
+            "entityId": "a",
+            "encryptedValue": "c2ln",
+        },
         {
             "type": "RUN_FINISHED",
             "threadId": "t",
@@ -322,3 +329,29 @@ def test_live_turns():
         *("reasoning-start", "reasoning-delta", "reasoning-end", "finish-step"),
     ]
     assert events[-2]["finishReason"] == "stop"
+
+
+def test_a_signature_goes_with_the_run_that_showed_its_thought():
+    """It came in pieces, after other things had been shown; and one part of thought was shown in two runs."""
+
+    def piece(text, thought=None):
+        content = types.Content(role="model", parts=[types.Part(text=text, thought=thought)])
+        return LlmResponse(content=content, partial=True, status="in_progress")
+
+    final = LlmResponse(
+        content=types.Content(
+            role="model",
+            parts=[
+                types.Part(text="one", thought=True, thought_signature=b"1"),
+                types.Part(text="A"),
+                types.Part(text="twothree", thought=True, thought_signature=b"2"),
+            ],
+        ),
+        status="completed",
+    )
+    shown = [piece("one", True), piece("A"), piece("two", True), piece("B"), piece("th", True)]
+    for partials, expected in ((shown, ["r-1", "r-5"]), ([], ["r-1", "r-3"])):
+        events = encoded(AgUiEncoder("t", "r"), [*partials, final])
+        assert [event.entity_id for event in events if event.type == "REASONING_ENCRYPTED_VALUE"] == expected
+        deltas = [event.delta for event in events if event.type == "REASONING_MESSAGE_CONTENT"]
+        assert "".join(deltas) == "onetwothree"
