@@ -7,9 +7,11 @@ import json
 import pytest
 
 pytest.importorskip("google.adk", reason="google-adk is not installed")
-anthropic = pytest.importorskip("anthropic", reason="anthropic is not installed")
-openai = pytest.importorskip("openai", reason="openai is not installed")
+pytest.importorskip("anthropic", reason="anthropic is not installed")
+pytest.importorskip("openai", reason="openai is not installed")
 
+import anthropic
+import openai
 from adk_runs import run_agent
 from google import genai
 from google.adk.sessions import InMemorySessionService
@@ -53,8 +55,7 @@ ANTHROPIC = [
         ({"type": "text", "text": ""}, [{"type": "text_delta", "text": "Let me look. "}]),
         (
             {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}},
-            [{"type": "input_json_delta", "partial_json": ARGUMENTS[:9]}]
-            + [{"type": "input_json_delta", "partial_json": ARGUMENTS[9:]}],
+            [{"type": "input_json_delta", "partial_json": piece} for piece in (ARGUMENTS[:9], ARGUMENTS[9:])],
         ),
         reason="tool_use",
     ),
@@ -255,4 +256,4 @@ def test_what_had_come_of_a_stream_that_fails_is_kept():
         done = run_agent(AdkStreamLlm(model), close_client=close_client)
     stored = [event for event in done["session"].events if event.author == "a" and event.content]
     assert stored[0].error_code == "overloaded_error"
-    assert [part.text for part in stored[0].content.parts if part.thought][0] == "Weather, then."
+    assert next(part.text for part in stored[0].content.parts if part.thought) == "Weather, then."
