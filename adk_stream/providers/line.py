@@ -109,6 +109,11 @@ class Line:
                 return self._feed_event(piece, None)
             else:
                 return self._feed_object(piece)
+        if self._read_bytes is not None and self._decoder.is_whole(piece):
+            chunks = self._read_bytes(piece)
+            if chunks is not None:
+                self.event_count += 1
+                return (chunks,)
         try:
             events = self._decoder.feed(piece)
         except StreamLimitError as problem:

@@ -65,6 +65,16 @@ class BytesDecoder:
             self._become(inner)
         return inner.feed(data)
 
+    def is_whole(self, data: bytes) -> bool:
+        """Could these bytes be a JSON value by themselves, as a websocket's frame is, with nothing to be framed?"""
+        inner = self._inner
+        return (
+            data.endswith(b"}")
+            and type(inner) is JsonLinesDecoder
+            and not inner._buffer
+            and len(data) <= inner.max_event_bytes
+        )
+
     def close(self) -> list[WireEvent]:
         """What is still unfinished, as it stands."""
         return [] if isinstance(self._inner, _Undecided) else self._inner.close()
