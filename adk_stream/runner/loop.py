@@ -114,7 +114,8 @@ class RunLoop:
                     try:
                         self._source = await self._ask()
                         async for response in self._source:
-                            response = await self._seen(response)
+                            if settings.after_model is not None:
+                                response = await self._seen(response)
                             if response.partial:
                                 yield self._maker.show(response)
                             elif response.status == "in_progress":
@@ -202,9 +203,8 @@ class RunLoop:
 
     async def _seen(self, response: LlmResponse) -> LlmResponse:
         """What the callback makes of it."""
-        if self._settings.after_model is None:
-            return response
-        given = await _value_of(self._settings.after_model(response))
+        after = self._settings.after_model
+        given = None if after is None else await _value_of(after(response))
         return response if given is None else _in_place_of(response, given)
 
     def _end(self, event: Event, number: int) -> dict[str, Any]:

@@ -31,13 +31,13 @@ class EventMaker:
         if type(response) is not LlmResponse:  # a callback's own class: whatever its fields are, they are copied
             return Event.from_response(response, **self._own)
         event: Event = object.__new__(Event)
-        values = {**_defaults(), **response.__dict__, **self._own}
+        values = _defaults().copy()
+        values.update(response.__dict__)
+        values.update(self._own)
         values["actions"] = EventActions()
         values["timestamp"] = time.time()
         _set(event, "__dict__", values)
-        # as if given to the constructor: what from_response gives to it
-        given = {name for name, value in response.__dict__.items() if value is not None}
-        _set(event, "__pydantic_fields_set__", given | self._own.keys())
+        _set(event, "__pydantic_fields_set__", response.model_fields_set | self._own.keys())
         _set(event, "__pydantic_extra__", {})
         _set(event, "__pydantic_private__", None)
         return event
