@@ -188,6 +188,7 @@ _VALUE_KINDS: tuple[tuple[type, str], ...] = (
 
 
 def __getattr__(name: str) -> Any:
-    if name in JSON_PATH_NAMES:
-        return json_path_name(name)
+    value = json_path_name(name) if name in JSON_PATH_NAMES else None
+    if value is not None:
+        return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -41,9 +41,5 @@ PRIVATE_NAMES = (
 
 
 def json_path_name(name: str) -> Any:
-    """One of ``JSON_PATH_NAMES``, google-adk's own.
-
-    Raises:
-        AttributeError: the release of google-adk that is installed has none.
-    """
-    return getattr(import_module(_STREAMING), name)
+    """One of ``JSON_PATH_NAMES``, google-adk's own; None where the release that is installed has none."""
+    return getattr(import_module(_STREAMING), name, None)

@@ -98,12 +98,19 @@ class StrictStreamingResponseAggregator(StreamingResponseAggregator):
         if call is None or "arguments_error" not in metadata or "unfinished" in metadata:
             return part
         args = _adk_arguments(self._fragments.get(call.id or "", ()))
+        if args is None:
+            return part
         return part.model_copy(update={"function_call": call.model_copy(update={"args": args}), "part_metadata": None})
 
 
-def _adk_arguments(fragments: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The arguments as google-adk's aggregator reads them: the newest kind of value at a path wins."""
+def _adk_arguments(fragments: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The arguments as google-adk's aggregator reads them: the newest kind of value at a path wins.
+
+    None: the release that is installed reads them in a way of its own.
+    """
     parse_path, set_value = json_path_name("_parse_json_path"), json_path_name("_set_value_by_json_path")
+    if parse_path is None or set_value is None:
+        return None
     values: dict[str, Any] = {}
     for fragment in fragments:
         path, value = str(fragment.get("jsonPath")), fragment.get("stringValue")

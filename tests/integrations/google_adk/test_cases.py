@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 from pathlib import Path
@@ -15,6 +14,7 @@ pytest.importorskip("google.adk", reason="google-adk is not installed")
 from adk_runs import model_at, recordings, run_agent, run_model
 from google.adk.features import FeatureName
 from google.adk.features._feature_registry import temporary_feature_override
+from matching import matches, parts_of, plain, text_of, total
 from releases import INSTALLED
 
 from adk_stream.integrations.google_adk import from_adk_response, install
@@ -77,49 +77,6 @@ def test_case(case, server):
     if "json_text_check" in case:
         [part] = run["events"][-1].content.parts
         assert case["json_text_check"] in json.dumps(part.function_call.args)
-
-
-# ----------------------------------------------------------------- the matcher
-
-
-def plain(value: Any) -> Any:
-    """As JSON with snake_case keys and without nulls, bytes in standard base64."""
-    if hasattr(value, "model_dump"):
-        value = value.model_dump(mode="python")
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items() if item is not None}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    return getattr(value, "value", value)  # enums
-
-
-def matches(have: Any, wanted: Any) -> bool:
-    """An object is a subset, a list has the same length, ``$absent``, ``$any`` and ``$in`` are what they say."""
-    if isinstance(wanted, dict):
-        if wanted == {"$absent": True}:
-            return have in (None, False, {"parts": [], "role": "model"})
-        if wanted == {"$any": True}:
-            return have is not None
-        if "$in" in wanted:
-            return have in wanted["$in"]
-        return isinstance(have, dict) and all(matches(have.get(key), value) for key, value in wanted.items())
-    if isinstance(wanted, list):
-        return isinstance(have, list) and len(have) == len(wanted) and all(map(matches, have, wanted))
-    return have == wanted
-
-
-def parts_of(events: list[Any]) -> list[Any]:
-    return [part for event in events if event.content for part in event.content.parts or ()]
-
-
-def text_of(events: list[Any]) -> str:
-    return "".join(part.text for part in parts_of(events) if part.text and not part.thought)
-
-
-def total(events: list[Any]) -> int:
-    return sum(event.usage_metadata.total_token_count or 0 for event in events if event.usage_metadata)
 
 
 def check(run: dict[str, Any], expected: dict) -> None:

@@ -21,7 +21,7 @@ from google.adk.models.base_llm import BaseLlm
 from google.adk.models.google_llm import Gemini
 from google.adk.runners import InMemoryRunner
 from google.genai import types
-from test_cases import matches, plain, text_of
+from matching import matches, plain, text_of
 
 from adk_stream.integrations.google_adk import GeminiLlmConnection, install
 from adk_stream.testing import LiveServer

@@ -16,7 +16,7 @@ from adk_runs import run_agent
 from google import genai
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
-from test_cases import text_of
+from matching import text_of
 
 from adk_stream import aggregate, to_native
 from adk_stream.integrations.google_adk import AdkSessionService, AdkStreamLlm, from_adk_event
