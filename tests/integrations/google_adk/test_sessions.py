@@ -288,3 +288,15 @@ def test_a_run_of_google_adk(tmp_path):
     partial_ids = {each.id for each in done["events"] if each.partial}
     assert partial_ids == {stored[1].id, stored[3].id}
     run(service, service.flush)
+
+
+def test_an_empty_answer_is_no_silent_end():
+    """google-adk by itself passes over it: no event, and its tokens are not counted."""
+    empty = {"candidates": [{"content": {"parts": [{"text": ""}]}, "finishReason": "STOP"}]}
+    turns = [[{**empty, "usageMetadata": {"totalTokenCount": 5}}]]
+    with ReplayServer(recordings(turns, "gemini-empty")) as server, install():
+        done = run_agent(model_at(server, "gemini-empty"))
+    [answer] = [each for each in done["session"].events if each.author == "a"]
+    assert answer.usage_metadata.total_token_count == 5
+    assert answer.is_final_response()
+    assert answer.error_code is None
