@@ -235,8 +235,11 @@ class StreamingResponseAggregator:
         found = state.live_reader.audio_object(message)
         if found is None:
             return None
-        content, mime_type, data = found
-        turn.add_audio(mime_type, len(data))
+        content, mime_type, size = found
+        if mime_type == turn.audio_type:
+            turn.audio_bytes += size
+        else:
+            turn.add_audio(mime_type, size)
         return (self._shell or self._new_shell()).response_with(content)
 
     def _new_shell(self) -> Shell:

@@ -229,8 +229,8 @@ class LiveReader(Snapshotted):
             return self.read(as_wire(event))
         return read(self, value)
 
-    def audio_object(self, event: Any) -> tuple[types.Content, str, bytes] | None:
-        """Content, mime type and data of a ``LiveServerMessage`` that is one piece of audio and nothing else."""
+    def audio_object(self, event: Any) -> tuple[types.Content, str, int] | None:
+        """Content, mime type and size of a ``LiveServerMessage`` that is one piece of audio and nothing else."""
         # one field is set on each level, and it is the one we look for
         content = event.server_content
         if content is None or len(event.__pydantic_fields_set__) > 1 or not self.begun or self.tail.held:
@@ -239,15 +239,13 @@ class LiveReader(Snapshotted):
         if turn is None or len(content.__pydantic_fields_set__) > 1:
             return None
         parts = turn.parts
-        if not parts or len(parts) > 1 or len(parts[0].__pydantic_fields_set__) > 1:
+        if not parts or len(parts) > 1 or turn.role not in _MODEL or len(parts[0].__pydantic_fields_set__) > 1:
             return None
         blob = parts[0].inline_data
-        if blob is None or not blob.data or not blob.mime_type or not blob.mime_type.startswith("audio/"):
-            return None
-        if turn.role not in _MODEL:
+        if blob is None or not blob.data or not blob.mime_type or blob.mime_type[:6] != "audio/":
             return None
         self.places.indexer.run = None  # text that follows is another run
-        return turn, blob.mime_type, blob.data
+        return turn, blob.mime_type, len(blob.data)
 
     def close(self) -> Sequence[StreamChunk]:
         """The turn's end that was held back, after the words that came late."""
