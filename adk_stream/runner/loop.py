@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from google.genai import types
 
 from adk_stream.aggregator.ending import fault_of
-from adk_stream.errors import ProviderError, SessionNotFoundError, StaleSessionError, StreamCutError
+from adk_stream.errors import ProviderError, SessionError, SessionNotFoundError, StaleSessionError, StreamCutError
 from adk_stream.execution import StreamExecutionOptions, execute
 from adk_stream.models.request import Model, ModelRequest, ToolLike
 from adk_stream.response import LlmResponse
@@ -27,7 +27,7 @@ from .locks import Key, SessionLocks
 from .shield import to_the_end
 from .showing import EventMaker, stored_form
 from .tools import Toolbox
-from .turns import CallTurn, open_calls, split_message, without_unfinished
+from .turns import CallTurn, error_result, open_calls, split_message, without_unfinished
 from .usage import sum_usage
 
 if TYPE_CHECKING:
@@ -256,10 +256,16 @@ class RunLoop:
 
     async def _keep_answers(self, end: dict[str, Any], author: str = _AUTHOR) -> Event:
         """Store the answers of the calls that wait; ``end`` marks the end of the run, and answers those not run."""
-        assert self._turn is not None
-        self._turn.fill(end.get("error_message") or "this call was not run")
-        event = self._turn.event(author=author, invocation_id=self._invocation_id, end=end)
-        await self._append(event)
+        turn = self._turn
+        assert turn is not None
+        turn.fill(end.get("error_message") or "this call was not run")
+        event = turn.event(author=author, invocation_id=self._invocation_id, end=end)
+        try:
+            await self._append(event)
+        except SessionError as problem:  # a result too large or too deep for the store; if not, it is raised again
+            turn.answers = [error_result(f"the results cannot be stored: {problem}") for _ in turn.calls]
+            event = turn.event(author=author, invocation_id=self._invocation_id, end=end)
+            await self._append(event)
         self._turn = None
         return stored_form(event)
 

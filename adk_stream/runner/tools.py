@@ -23,11 +23,12 @@ from adk_stream.models.declarations import NativeTool, sort_tools
 
 from .shield import to_the_end
 from .turns import CallTurn, error_result
+from .yielding import Told, yielded
 
 if TYPE_CHECKING:
     from adk_stream.models.request import ToolLike
 
-__all__ = ["ConfirmTool", "Toolbox"]
+__all__ = ["ConfirmTool", "Toolbox", "as_result"]
 
 _log = logging.getLogger("adk_stream.runner")
 
@@ -100,6 +101,22 @@ class Toolbox:
         """Whether the caller runs this call."""
         return call.name in self._callers
 
+    def runs(self, call: types.FunctionCall) -> bool:
+        """Whether the call names a function of this toolbox."""
+        return call.name in self._functions
+
+    async def answer(self, call: types.FunctionCall, told: Told | None = None) -> types.FunctionResponse:
+        """Run one call, now; whatever goes wrong with it is its answer, ``{"error": …}``.
+
+        Args:
+            call: The call.
+            told: Given each value that a generator yields, when it comes. The answer is the list of them all.
+        """
+        result = await self._answer(call, told)
+        if isinstance(result, types.FunctionResponse):  # the tool's own, with its parts and scheduling
+            return result.model_copy(update={"id": call.id, "name": call.name})
+        return types.FunctionResponse(id=call.id, name=call.name, response=result)
+
     async def run(self, turn: CallTurn) -> None:
         """Run the calls that have no answer yet, at once; each answer is put in as soon as it is there.
 
@@ -110,7 +127,7 @@ class Toolbox:
 
         async def run_one(place: int, call: types.FunctionCall) -> None:
             async with slots:
-                turn.answers[place] = await self._answer(call)
+                turn.answers[place] = (await self.answer(call)).response or {}
 
         tasks = [
             asyncio.create_task(run_one(place, call))
@@ -128,7 +145,7 @@ class Toolbox:
             await to_the_end(_stop(tasks))
             raise
 
-    async def _answer(self, call: types.FunctionCall) -> _Result:
+    async def _answer(self, call: types.FunctionCall, told: Told | None) -> _Result | types.FunctionResponse:
         function = self._functions.get(call.name or "")
         if function is None:
             return error_result(f"there is no tool {call.name!r}; there are: {', '.join(self._functions) or 'none'}")
@@ -146,7 +163,7 @@ class Toolbox:
                 return error_result(f"{call.name} was not run: the user refused it")
         try:
             async with asyncio.timeout(self._timeout) as limit:
-                result = await _call(function, args, kwargs)
+                result = await yielded(await _call(function, args, kwargs), told)
         except asyncio.CancelledError:
             if _is_being_cancelled():
                 raise
@@ -155,7 +172,7 @@ class Toolbox:
             if limit.expired():
                 return error_result(f"{call.name} took longer than {self._timeout:g} s and was stopped")
             return error_result(_told(problem))
-        return _as_result(call.name, result)
+        return result if isinstance(result, types.FunctionResponse) else as_result(call.name, result)
 
 
 #: Seconds that tools have to end once they are cancelled.
@@ -233,7 +250,7 @@ async def _value_of(given: Any) -> Any:
     return await given if inspect.isawaitable(given) else given
 
 
-def _as_result(name: str | None, value: Any) -> _Result:
+def as_result(name: str | None, value: Any) -> _Result:
     """The value as a JSON object: bytes in base64, numbers that are none as null."""
     try:
         plain = to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="null")

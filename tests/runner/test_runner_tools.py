@@ -15,6 +15,8 @@ from google.genai import types
 from pydantic import BaseModel
 from scripted_model import Scene, answers, calls, check_history, finals, play, says
 
+from adk_stream.sessions import InMemorySessionService
+
 
 def answer_of(tool, arguments="{}", **options):
     """What the model gets to read of one call of that tool."""
@@ -78,6 +80,21 @@ def test_a_result_that_holds_itself_is_an_error():
         return value
 
     assert "no JSON form" in answer_of(tool)["error"]
+
+
+def test_results_that_the_store_refuses_become_errors():
+    def large():
+        return "x" * 5000
+
+    def deep():
+        value = []
+        for _ in range(400):
+            value = [value]
+        return value
+
+    service = InMemorySessionService(max_event_size=3000)
+    assert "too large" in answer_of(large, service=service)["error"]
+    assert len(answer_of(deep)) == 1  # an error or the result, as the store can; the run goes on
 
 
 def test_what_a_tool_raises_is_its_result():
