@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from adk_stream.aggregator import StreamingResponseAggregator
-from adk_stream.errors import MalformedStreamError, StreamCutError, StreamLimitError
+from adk_stream.errors import (
+    ConnectionLostError,
+    MalformedStreamError,
+    StreamCutError,
+    StreamLimitError,
+    StreamTimeoutError,
+)
 from adk_stream.execution.faults import as_stream_error, may_pass, provider_error
 from adk_stream.execution.options import StreamExecutionOptions
 from adk_stream.execution.patience import Patience
@@ -136,6 +142,10 @@ class Attempt:
             return self._aggregator.close()
         return self._aggregator.close_early(self._line.rest(), problem)
 
+    def is_whole_despite(self, problem: BaseException) -> bool:
+        """Did the terminal sign come before the connection failed? Then nobody cares how that ended."""
+        return self._aggregator.terminal and isinstance(problem, (ConnectionLostError, StreamTimeoutError))
+
     def may_retry(self, problem: BaseException) -> bool:
         """Could another attempt go better, and has the consumer seen nothing of this one?"""
         if self.shown:
@@ -195,6 +205,9 @@ class ExecutionBase:
         if self._left:
             return
         error = as_stream_error(problem)
+        if self._attempt is not None and self._attempt.is_whole_despite(error):
+            self._cut_short()
+            return
         self._failure = error
         self._end(None if self._attempt is None else self._attempt.fail(error))
 

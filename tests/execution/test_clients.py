@@ -306,9 +306,10 @@ def test_a_stall(server, line, fault, limit, text):
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_stall_after_the_end_holds_nobody_up(server, line):
-    """The terminal event is there, the body does not end."""
-    outcome = run(server, line, f"stall=30@{len(PAYLOADS[line]) - (line == 'openai-chat')}")
+@pytest.mark.parametrize("fault", ["stall=30@", "drop="])
+def test_what_happens_after_the_end_concerns_nobody(server, line, fault):
+    """The terminal event is there; the body does not end, or breaks off."""
+    outcome = run(server, line, f"{fault}{len(PAYLOADS[line]) - (line == 'openai-chat')}")
     assert (outcome.end, outcome.final.text, outcome.raised) == (("completed", None), TEXT, None)
     assert outcome.seconds < 3
 
