@@ -80,7 +80,8 @@ def run(
         ),
     ],
     model: Annotated[
-        str | None, typer.Option("--model", metavar="PROVIDER:NAME", help="Ask this model, e.g. gemini:NAME.")
+        str | None,
+        typer.Option("--model", metavar="PROVIDER:NAME", help="Ask this model: gemini:NAME, openai-chat:NAME, …"),
     ] = None,
     base_url: Annotated[
         str | None, typer.Option("--base-url", metavar="URL", help="Where the model is served, e.g. a local server.")

@@ -51,11 +51,11 @@ def run_recording(file: str, provider: str, *, pace: float, interval: float, sto
 
 def run_model(model: str, prompt: str, *, base_url: str | None, store: Store) -> int:
     """Ask a model and show its answer."""
-    from adk_stream.cli.gemini import ask, prompt_of, wanted_model
+    from adk_stream.cli.model import open_model, prompt_of, question
 
-    name = wanted_model(model)
+    asked = open_model(model, base_url)
     text = prompt_of(prompt)
-    return _show(ask(name, text, base_url=base_url), "gemini", store, prompt=text)
+    return _show(asked.stream(question(text)), asked.provider, store, prompt=text)
 
 
 def _show(pieces: AsyncIterable[Any], provider: str, store: Store, prompt: str | None = None) -> int:

@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from command import ANSWER, CHAT_CALL, CUT, WHOLE, adk_stream, gemini_event, sse
+from command import ANSWER, CHAT_CALL, CUT, WHOLE, adk_stream, chat_chunk, gemini_event, sse
 
 from adk_stream.recording import Recording
 from adk_stream.testing import ReplayServer
@@ -102,6 +102,8 @@ def test_without_a_session_nothing_is_stored(tmp_path):
         (["hi", "--model", "gemini:x"], b""),  # there is no key
         (["hi", "--model", "gemini"], b""),
         (["hi", "--model", "anthropic:x"], b""),
+        (["hi", "--model", "replay:missing.sse"], b""),
+        (["hi", "--model", "replay:x.sse", "--base-url", "http://localhost"], b""),
         ([" ", "--model", "gemini:x"], b""),
     ],
 )
@@ -113,8 +115,25 @@ def test_unusable_input_is_one_line_and_code_2(arguments, stdin):
     assert err.count("\n") == 1
 
 
-def test_another_provider_is_told_that_only_gemini_is_there():
-    assert "only gemini" in adk_stream("run", "--model", "openai:x", "hi")[2]
+def test_what_is_wrong_with_a_model_is_said():
+    said = adk_stream("run", "--model", "openai:x", "hi")[2]
+    assert "no provider 'openai'; there are gemini, openai-chat, openai-responses, anthropic, replay" in said
+    for model, key in (
+        ("gemini", "GEMINI_API_KEY"),
+        ("openai-chat", "OPENAI_API_KEY"),
+        ("anthropic", "ANTHROPIC_API_KEY"),
+    ):
+        assert f"no key: set {key}" in adk_stream("run", "--model", f"{model}:x", "hi")[2]
+
+
+def test_a_client_that_is_not_installed_is_named_before_anything_is_stored(tmp_path):
+    program = "import sys; sys.modules['openai'] = None; from adk_stream.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "run", "--model", "openai-chat:x", "hi"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "pip install 'adk-stream[openai]'" in done.stderr
+    assert not (tmp_path / "data").exists()
 
 
 def test_ctrl_c_keeps_what_had_come(tmp_path):
@@ -216,6 +235,62 @@ def test_a_model_is_asked_and_the_question_kept():
     assert (question["author"], question["content"]["parts"]) == ("user", [{"text": "hi there"}])
     assert answer["status"] == "completed"
     assert question["invocationId"] == answer["invocationId"]
+
+
+def anthropic_answer():
+    message = {"id": "m1", "type": "message", "role": "assistant", "model": "x", "content": [], "usage": {}}
+    return [
+        {"type": "message_start", "message": message},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": ANSWER}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}},
+        {"type": "message_stop"},
+    ]
+
+
+def responses_answer():
+    text = {"type": "output_text", "text": ANSWER, "annotations": []}
+    message = {"id": "m1", "type": "message", "role": "assistant", "status": "completed", "content": [text]}
+    response = {"id": "r1", "object": "response", "status": "completed", "output": [message]}
+    return [
+        {"type": "response.output_item.done", "sequence_number": 0, "output_index": 0, "item": message},
+        {"type": "response.completed", "sequence_number": 1, "response": response},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("provider", "events", "asked_of"),
+    [
+        ("openai-chat", [chat_chunk({"content": ANSWER}, finish="stop"), "[DONE]"], "/chat/completions"),
+        ("openai-responses", responses_answer(), "/responses"),
+        ("anthropic", anthropic_answer(), "/v1/messages"),
+    ],
+)
+def test_every_provider_is_asked_by_its_own_client(provider, events, asked_of):
+    named = "".join(
+        f"data: {event}\n\n"
+        if isinstance(event, str)
+        else f"event: {event.get('type', 'message')}\n{sse(event).decode()}"
+        for event in events
+    )
+    with ReplayServer([Recording.from_bytes(named.encode(), provider)]) as server:
+        code, out, err = adk_stream("run", "--model", f"{provider}:x", "--base-url", server.url, "hi there")
+        (asked,) = server.requests
+    assert (code, out) == (0, ANSWER), err
+    assert asked.path.endswith(asked_of)
+    assert asked.body["model"] == "x"
+    assert "hi there" in json.dumps(asked.body)
+    question, answer = events_of(session_of(err))
+    assert (question["author"], answer["status"]) == ("user", "completed")
+
+
+def test_a_recording_stands_in_for_a_model(tmp_path):
+    path = tmp_path / "whole.sse"
+    path.write_bytes(WHOLE)
+    code, out, err = adk_stream("run", "--model", f"replay:{path}", "hi there")
+    assert (code, out) == (0, ANSWER), err
+    assert [event["author"] for event in events_of(session_of(err))] == ["user", "model"]
 
 
 def test_a_model_that_refuses_to_answer_is_a_failed_run():
