@@ -18,6 +18,7 @@
      ├── RequestError                 a part, a tool or a setting that the model's provider has no form for
      ├── MissingExtraError            a package of an extra is not installed (also an ``ImportError``)
      ├── RecordingError               a recording that cannot be read or written
+     ├── AudioFormatError             audio that the file it goes to cannot hold (also a ``ValueError``)
      └── SessionError
           ├── SessionNotFoundError
           ├── SessionExistsError
@@ -33,6 +34,7 @@ from __future__ import annotations
 
 __all__ = [
     "AdkStreamError",
+    "AudioFormatError",
     "ConnectionLostError",
     "EmptyResponseError",
     "MalformedStreamError",
@@ -192,6 +194,10 @@ class MissingExtraError(AdkStreamError, ImportError):
 
 class RecordingError(AdkStreamError):
     """A recording cannot be read or written."""
+
+
+class AudioFormatError(AdkStreamError, ValueError):
+    """Audio of a kind or a rate that the file it goes to cannot hold."""
 
 
 class SessionError(AdkStreamError):

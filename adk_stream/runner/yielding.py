@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from typing import Any, TypeAlias
 
 import anyio.to_thread
+from google.genai import types
 
 __all__ = ["Told", "yielded"]
 
@@ -26,13 +27,13 @@ async def yielded(result: Any, told: Told | None = None) -> Any:
         closing: contextlib.AbstractAsyncContextManager[Any] = contextlib.aclosing(result)
     elif inspect.isgenerator(result):
         values = _in_thread(result)
-        closing = contextlib.aclosing(values)  # type: ignore[type-var]
+        closing = contextlib.aclosing(values)
     else:
         return result
     collected: list[Any] = []
     async with closing:
         async for value in values:
-            collected.append(value)
+            collected.append(value.response if isinstance(value, types.FunctionResponse) else value)
             if told is not None:
                 await told(value)
     return collected
