@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from adk_stream.aggregator import StreamingResponseAggregator, aggregate, aggregate_async
     from adk_stream.execution import StreamExecutionOptions, execute, execute_blocking, read_messages_stream
     from adk_stream.indexer import StreamingPartIndexer
+    from adk_stream.live import LiveStream
     from adk_stream.parts import StreamChunk, StreamedPart, StreamFault, StreamLimits
     from adk_stream.providers import to_native
     from adk_stream.providers.anthropic_handler import MessagesStream, MessagesStreamHandler
     from adk_stream.providers.openai_chat_state import ChatStreamState
     from adk_stream.providers.openai_responses_state import ResponsesStreamState
     from adk_stream.response import LlmResponse
-    from adk_stream.runner import Runner
+    from adk_stream.runner import LiveRequestQueue, Runner
 
 __version__ = "0.1.0"
 
@@ -32,6 +33,8 @@ _HOMES = {
     "execute": "execution",
     "execute_blocking": "execution",
     "read_messages_stream": "execution",
+    "LiveRequestQueue": "runner",
+    "LiveStream": "live",
     "LlmResponse": "response",
     "Runner": "runner",
     "StreamChunk": "parts",
@@ -47,6 +50,8 @@ _HOMES = {
 
 __all__ = [
     "ChatStreamState",
+    "LiveRequestQueue",
+    "LiveStream",
     "LlmResponse",
     "MessagesStream",
     "MessagesStreamHandler",

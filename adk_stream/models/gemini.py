@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -78,6 +78,14 @@ class GeminiModel:
             async with aclosing(raw.pieces()) as pieces:
                 async for piece in pieces:
                     yield piece
+
+    def connect_live(self, config: types.LiveConnectConfig) -> AbstractAsyncContextManager[Any]:
+        """Google's own session on the Live API; ``adk_stream.live`` reads it.
+
+        Raises (when entered):
+            google.genai.errors.APIError: the server closes the connection at once; and whatever a connection raises.
+        """
+        return self._client().aio.live.connect(model=self.name, config=config)
 
     def _client(self) -> genai.Client:
         if self._given is not None:

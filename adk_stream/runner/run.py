@@ -8,17 +8,40 @@ import weakref
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
-from .loop import RunLoop
 from .shield import to_the_end
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+    from contextlib import AbstractContextManager
+
     from google.genai import types
 
     from adk_stream.sessions.event import Event
 
-__all__ = ["Run", "RunningRuns"]
+__all__ = ["Loop", "Run", "RunningRuns"]
+
+
+class Loop(Protocol):
+    """What a run reads: a conversation by rounds, or a live one.
+
+    Attributes:
+        usage: Of everything so far.
+        left: The events that were stored when the run was left, for a reader who is still there.
+    """
+
+    usage: types.GenerateContentResponseUsageMetadata
+    left: list[Event]
+
+    @property
+    def session_id(self) -> str:
+        """The session that the run goes on with."""
+        ...
+
+    def events(self, noted: AbstractContextManager[None]) -> AsyncGenerator[Event, None]:
+        """The run's events, while ``noted`` is entered."""
+        ...
 
 
 class Run(AsyncIterator["Event"]):
@@ -28,7 +51,7 @@ class Run(AsyncIterator["Event"]):
     the middle is closed by its event loop soon after; use ``contextlib.aclosing`` to have that at once.
     """
 
-    def __init__(self, loop: RunLoop, running: RunningRuns) -> None:
+    def __init__(self, loop: Loop, running: RunningRuns) -> None:
         self._loop = loop
         self._events = loop.events(running.noted(loop.session_id, weakref.ref(self)))
         self._home: asyncio.AbstractEventLoop | None = None  # where it is read, once it is

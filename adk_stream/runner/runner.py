@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from google.genai import types
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from adk_stream.models.request import Model, ToolLike
     from adk_stream.sessions import SessionService
     from adk_stream.sessions.event import Event
+
+    from .live import LiveRequestQueue, LiveRun
 
 __all__ = ["Runner"]
 
@@ -160,6 +162,42 @@ class Runner:
         that is left early (``break``, ``close()``) ends as ``cancelled``.
         """
         return self._loop_thread.read(self.run_async(user_id=user_id, session_id=session_id, new_message=new_message))
+
+    def run_live(
+        self,
+        *,
+        user_id: str,
+        session_id: str,
+        live_requests: LiveRequestQueue,
+        config: types.LiveConnectConfig | Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> LiveRun:
+        """Begin a live conversation when its first event is asked for; it lasts until the queue is closed.
+
+        Partial events are shown, the others stored too: what was said, each transcript once, calls directly followed
+        by their answers, and of audio nothing, or a reference where an ``audio_store`` is given. The instruction, the
+        tools and their settings are the runner's; limits of rounds and the callbacks of requests are not for it.
+
+        Args:
+            user_id: Whose session it is.
+            session_id: An existing session.
+            live_requests: What the user says.
+            config: The session's settings, as google-genai takes them.
+            options: As ``adk_stream.live.LiveStream`` takes them.
+
+        Returns:
+            The run's events, an async iterator with ``aclose``, ``cancel``, ``usage`` and ``handle``.
+
+        Raises:
+            RequestError: the model has no live way.
+            ValueError: an option is none of its values.
+            SessionError: (these while events are read) as ``run_async``.
+            StreamError: the conversation broke off and could not be gone on with; what had come is stored.
+        """
+        from .live import live_run
+
+        key = (self._app_name, user_id, session_id)
+        return live_run(self._settings, self._running, key, live_requests, config, options)
 
     async def cancel(self, *, session_id: str) -> bool:
         """End the runs of that session as ``cancelled``, those that wait for it too; may be called in any loop.
