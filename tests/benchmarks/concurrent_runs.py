@@ -372,14 +372,14 @@ def measure(side: Any, line: str, url: str, load: Load) -> Figures:
     return figures
 
 
-def growth(side: Any, line: str, url: str, load: Load) -> int:
-    """Bytes that a wave of runs leaves behind, all at once and at full speed; traced, so nothing is timed here."""
+def growth(side: Any, line: str, url: str, load: Load, runs: int) -> int:
+    """Bytes that so many runs leave behind, all at once and at full speed; traced, so nothing is timed here."""
     held: list[int] = []
 
     async def main() -> None:
         for _ in range(3):  # the first fills caches
             async with side(LINES[line], url, load) as run:
-                await asyncio.gather(*(run(load.runs) for _ in range(load.runs)))
+                await asyncio.gather(*(run(load.runs) for _ in range(runs)))
             del run
             await asyncio.sleep(0.1)
             _settle()
@@ -413,14 +413,13 @@ def main() -> int:
     if given.side:
         side = {"bare": bare, "runner": runner}[given.side]
         figures = measure(side, given.line, given.url, load)
-        figures.held = growth(side, given.line, given.url, load)
+        figures.held = growth(side, given.line, given.url, load, load.runs)
         print(json.dumps(vars(figures)))
         return 0
 
     print(f"{load.runs} runs over {load.over:g} s, {load.events} events in {load.seconds:g} s each, {given.line}\n")
-    print(
-        f"{'':8}{'lag p50':>9}{'p99':>9}{'max':>9}{'cpu':>9}{'at once':>9}{'memory':>9}{'objects':>9}{'held':>7}{'tasks':>7}"
-    )
+    columns = ("lag p50", "p99", "max", "cpu", "at once", "memory", "objects", "held", "tasks")
+    print(" " * 8 + "".join(f"{column:>9}" for column in columns))
     table: dict[str, Figures] = {}
     with server(given.line, load) as url:
         for name in ("bare", "runner"):
@@ -428,7 +427,7 @@ def main() -> int:
             each = table[name]
             lags = "".join(f"{each.lag(share):9.2f}" for share in (0.5, 0.99, 1))
             cost = 1e6 * each.cpu / (load.runs * load.events)
-            stays = f"{each.most_at_once:9d}{each.rss:9.1f}{each.objects:9d}{each.held / 1024:7.0f}{each.tasks:7d}"
+            stays = f"{each.most_at_once:9d}{each.rss:9.1f}{each.objects:9d}{each.held / 1024:9.0f}{each.tasks:9d}"
             print(f"{name:8}{lags}{cost:9.1f}{stays}", flush=True)
     ratio = table["runner"].lag(0.99) / table["bare"].lag(0.99)
     print(f"\nlag at the 99th percentile: {ratio:.2f} times the bare client's")
