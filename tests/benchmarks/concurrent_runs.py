@@ -6,8 +6,8 @@ same way, as typed events, and keeps nothing. Printed are, of both:
 
     lag     how late the event loop came to a timer (milliseconds)
     cpu     what one event of an answer cost (microseconds)
-    memory  how far the process grew (MB), Python's objects that stayed, and what a further wave of runs at full speed
-            leaves behind (KB, traced); sessions deleted, connections closed
+    memory  how far the process grew (MB), Python's objects that stayed, and what a hundred further runs at full speed
+            leave behind (KB, traced); sessions deleted, connections closed
 
 The runner's lag at the 99th percentile may be twice the bare client's, its answers must all be right, and nothing may
 stay: otherwise the exit code is 1.
@@ -343,6 +343,17 @@ def _settle() -> tuple[float, int]:
     return _rss(), len(gc.get_objects())
 
 
+@contextmanager
+def _apart_from_the_rest() -> Iterator[None]:
+    """Garbage collections look at what is made in here, not at all else that this process holds."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
 def measure(side: Any, line: str, url: str, load: Load) -> Figures:
     """One side under the load, after a few runs that fill its caches."""
     figures = Figures()
@@ -354,21 +365,20 @@ def measure(side: Any, line: str, url: str, load: Load) -> Figures:
                     await run(load.runs)
         await asyncio.sleep(0.1)
         rss, objects = _settle()
-        gc.freeze()  # collections look at what the load makes, whatever else this process holds
         async with side(LINES[line], url, load) as run:
             watcher = asyncio.create_task(_watch(figures.lags))
             began = time.process_time()
             await _runs(run, load, figures)
             figures.cpu = time.process_time() - began
             watcher.cancel()
-        gc.unfreeze()
         del run
         await asyncio.sleep(0.1)
         figures.tasks = len(asyncio.all_tasks()) - 1
         after = _settle()
         figures.rss, figures.objects = after[0] - rss, after[1] - objects
 
-    asyncio.run(main())
+    with _apart_from_the_rest():
+        asyncio.run(main())
     return figures
 
 
@@ -387,7 +397,8 @@ def growth(side: Any, line: str, url: str, load: Load, runs: int) -> int:
 
     tracemalloc.start()
     try:
-        asyncio.run(main())
+        with _apart_from_the_rest():
+            asyncio.run(main())
     finally:
         tracemalloc.stop()
     return held[-1] - held[-2]
@@ -413,7 +424,7 @@ def main() -> int:
     if given.side:
         side = {"bare": bare, "runner": runner}[given.side]
         figures = measure(side, given.line, given.url, load)
-        figures.held = growth(side, given.line, given.url, load, load.runs)
+        figures.held = growth(side, given.line, given.url, load, min(100, load.runs))
         print(json.dumps(vars(figures)))
         return 0
 

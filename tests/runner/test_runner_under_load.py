@@ -17,7 +17,7 @@ load_test = importlib.util.module_from_spec(_SPEC)
 sys.modules[_SPEC.name] = load_test  # where dataclasses look their module up
 _SPEC.loader.exec_module(load_test)
 
-LOAD = load_test.Load(runs=60, over=1.0, events=20, seconds=1.0)
+LOAD = load_test.Load(runs=60, over=0.8, events=20, seconds=0.8)
 
 
 def test_runs_do_not_mix_nor_stay_nor_hold_the_loop_up():
@@ -25,7 +25,7 @@ def test_runs_do_not_mix_nor_stay_nor_hold_the_loop_up():
     with load_test.server("openai-chat", LOAD) as url:
         bare = load_test.measure(load_test.bare, "openai-chat", url, LOAD)
         ours = load_test.measure(load_test.runner, "openai-chat", url, LOAD)
-        held = load_test.growth(load_test.runner, "openai-chat", url, LOAD, runs=15)
+        held = load_test.growth(load_test.runner, "openai-chat", url, LOAD, runs=10)
     assert ours.most_at_once > LOAD.runs / 4
     assert ours.tasks == 0
     assert ours.objects < 20 * LOAD.runs
