@@ -43,6 +43,9 @@ SessionDb = Annotated[
         "without it $ADK_STREAM_SESSION_DB, else a file in the user's data folder.",
     ),
 ]
+SaveAudio = Annotated[
+    str | None, typer.Option("--save-audio", metavar="FILE.wav", help="Write the model's voice to this WAV file.")
+]
 SessionId = Annotated[str, typer.Argument(metavar="ID", help="The session's id.")]
 AppName = Annotated[str, typer.Option("--app", help="The application whose sessions they are.")]
 Files = Annotated[list[str], typer.Argument(metavar="FILE...", help="Recordings, or - for standard input.")]
@@ -93,6 +96,7 @@ def run(
     interval: Annotated[
         float, typer.Option("--interval", metavar="SECONDS", help="Between two events, for files without times.")
     ] = 0.0,
+    save_audio: SaveAudio = None,
     session_db: SessionDb = None,
     no_session: Annotated[bool, typer.Option("--no-session", help="Store nothing.")] = False,
     debug: Debug = False,
@@ -104,10 +108,10 @@ def run(
 
         store = run.Store(session_db, wanted=not no_session)
         if model is not None:
-            return run.run_model(model, source, base_url=base_url, store=store)
+            return run.run_model(model, source, base_url=base_url, store=store, save_audio=save_audio)
         if base_url is not None:
             raise UsageProblem("--base-url goes with --model")
-        return run.run_recording(source, provider, pace=pace, interval=interval, store=store)
+        return run.run_recording(source, provider, pace=pace, interval=interval, store=store, save_audio=save_audio)
 
     _end(command, debug)
 

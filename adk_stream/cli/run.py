@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from adk_stream.aggregator import AsyncAggregation, aggregate_async
 from adk_stream.cli.aggregate import holds_something
 from adk_stream.cli.outcome import COMPLETED, INTERRUPTED, UNFINISHED, UNUSABLE, UsageProblem, complain
+from adk_stream.cli.saving import saved_audio
 from adk_stream.cli.show import LiveText, live_view, summary
 from adk_stream.cli.source import in_thread, open_source
 from adk_stream.cli.storage import SessionKeeper, open_store
@@ -21,6 +22,7 @@ from adk_stream.errors import SessionError
 from adk_stream.recording import Recording, play_async
 
 if TYPE_CHECKING:
+    from adk_stream.live import AudioRecorder
     from adk_stream.response import LlmResponse
 
 __all__ = ["Store", "run_model", "run_recording"]
@@ -38,35 +40,45 @@ class Store:
         return SessionKeeper(open_store(self.url)) if self.wanted else None
 
 
-def run_recording(file: str, provider: str, *, pace: float, interval: float, store: Store) -> int:
+def run_recording(
+    file: str, provider: str, *, pace: float, interval: float, store: Store, save_audio: str | None = None
+) -> int:
     """Show a recording, or standard input as it comes."""
     if not (math.isfinite(pace) and pace >= 0):
         raise UsageProblem(f"--pace is a factor from 0, not {pace}")
     source = open_source(file, provider, interval=interval)
     if isinstance(source, Recording):
         line = source.provider if provider == "auto" and source.provider else provider
-        return _show(play_async(source, pace), line, store)
-    return _show(in_thread(source), provider, store)
+        return _show(play_async(source, pace), line, store, save_audio=save_audio)
+    return _show(in_thread(source), provider, store, save_audio=save_audio)
 
 
-def run_model(model: str, prompt: str, *, base_url: str | None, store: Store) -> int:
+def run_model(model: str, prompt: str, *, base_url: str | None, store: Store, save_audio: str | None = None) -> int:
     """Ask a model and show its answer."""
     from adk_stream.cli.model import open_model, prompt_of, question
 
     asked = open_model(model, base_url)
     text = prompt_of(prompt)
-    return _show(asked.stream(question(text)), asked.provider, store, prompt=text)
+    return _show(asked.stream(question(text)), asked.provider, store, prompt=text, save_audio=save_audio)
 
 
-def _show(pieces: AsyncIterable[Any], provider: str, store: Store, prompt: str | None = None) -> int:
+def _show(
+    pieces: AsyncIterable[Any],
+    provider: str,
+    store: Store,
+    *,
+    prompt: str | None = None,
+    save_audio: str | None = None,
+) -> int:
     import adk_stream.response  # noqa: F401  # it takes its time, which is not the model's
 
     stream = aggregate_async(pieces, provider)
-    return asyncio.run(_run(stream, store.open(), live_view(sys.stdout), prompt))
+    with saved_audio(save_audio) as recorder:
+        return asyncio.run(_run(_Run(stream, store.open(), live_view(sys.stdout), recorder), prompt))
 
 
-async def _run(stream: AsyncAggregation, keeper: SessionKeeper | None, view: LiveText, prompt: str | None) -> int:
-    run = _Run(stream, keeper, view)
+async def _run(run: _Run, prompt: str | None) -> int:
+    keeper = run.keeper
     try:
         if keeper is not None and prompt is not None:
             await keeper.keep(_said(prompt), author="user")
@@ -79,10 +91,17 @@ async def _run(stream: AsyncAggregation, keeper: SessionKeeper | None, view: Liv
 class _Run:
     """One stream from its first response to its last line."""
 
-    def __init__(self, stream: AsyncAggregation, keeper: SessionKeeper | None, view: LiveText) -> None:
+    def __init__(
+        self,
+        stream: AsyncAggregation,
+        keeper: SessionKeeper | None,
+        view: LiveText,
+        recorder: AudioRecorder | None = None,
+    ) -> None:
         self._stream = stream
-        self._keeper = keeper
+        self.keeper = keeper
         self._view = view
+        self._recorder = recorder
         self._kept: LlmResponse | None = None
         self._first_token: float | None = None
         self._start = time.monotonic()
@@ -116,8 +135,10 @@ class _Run:
         if response.partial:
             if self._first_token is None:
                 self._first_token = time.monotonic() - self._start
-            if self._keeper is not None:
-                await self._keeper.open()
+            if self.keeper is not None:
+                await self.keeper.open()
+            if self._recorder is not None:
+                self._recorder.write(response)
             self._view.show(response)
         elif holds_something(response):
             self._view.show(response)
@@ -125,8 +146,8 @@ class _Run:
 
     async def _keep(self, response: LlmResponse) -> None:
         self._kept = response
-        if self._keeper is not None:
-            await self._keeper.keep(response)
+        if self.keeper is not None:
+            await self.keeper.keep(response)
 
     async def _keep_cancelled(self) -> None:
         """What a stream that was left held; nothing where its final has come already."""
@@ -136,8 +157,8 @@ class _Run:
 
     def _tell(self) -> int:
         final = self._kept
-        if self._keeper is not None and self._keeper.session is not None:
-            print(f"session {self._keeper.session.id}", file=sys.stderr)
+        if self.keeper is not None and self.keeper.session is not None:
+            print(f"session {self.keeper.session.id}", file=sys.stderr)
         if final is None:
             complain("nothing came that is a stream that can be read")
             return UNUSABLE

@@ -41,23 +41,29 @@ def _sign(match: re.Match[str]) -> str:
 
 
 class LiveText:
-    """The answer alone, as plain text, piece by piece: for pipes and files."""
+    """The answer alone, as plain text, piece by piece: for pipes and files.
+
+    Of a conversation by voice, what both say, on lines of their own; the user's begin with ``> ``.
+    """
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._shown: list[str] = []
+        self._speaker: str | None = None  # who was last shown in this turn
 
     def show(self, response: LlmResponse) -> None:
         """Draw what a partial response brings, and of a final what no partial has shown."""
         if not response.partial:
             self._show_rest(response)
+            if response.turn_complete:
+                self.end_turn()
             return
         for part in response.parts:
             if part.text and not part.thought:
                 self._shown.append(part.text)
             self.show_part(part)
-        if response.output_transcription and response.output_transcription.text:
-            self.show_text(response.output_transcription.text)
+        if not (response.provider_metadata or {}).get("interim"):  # a guess, which the words themselves replace
+            self._show_transcripts(response)
         self._out.flush()
 
     def show_part(self, part: types.Part) -> None:
@@ -67,15 +73,40 @@ class LiveText:
 
     def show_text(self, text: str) -> None:
         """Draw text of the answer."""
+        if self._speaker == "user":
+            self._out.write("\n")
+        self._speaker = "model"
         self._out.write(text)
+
+    def show_heard(self, text: str) -> None:
+        """Draw what the user was heard to say."""
+        if self._speaker != "user":
+            self._out.write("> " if self._speaker is None else "\n> ")
+        self._speaker = "user"
+        self._out.write(text)
+
+    def end_turn(self) -> None:
+        """A turn of a conversation is over, and another may come."""
+        if self._speaker is not None:
+            self._out.write("\n")
+        self._speaker = None
+        self._out.flush()
 
     def end(self) -> None:
         """Nothing more comes."""
         self._out.flush()
 
+    def _show_transcripts(self, response: LlmResponse) -> None:
+        heard, said = response.input_transcription, response.output_transcription
+        if heard is not None and heard.text:
+            self.show_heard(heard.text)
+        if said is not None and said.text:
+            self.show_text(said.text)
+
     def _show_rest(self, response: LlmResponse) -> None:
         shown, text = "".join(self._shown), response.text
-        self._shown.clear()
+        if text:  # of a conversation by voice, most finals are transcripts
+            self._shown.clear()
         if text.startswith(shown) and len(text) > len(shown):
             self.show_text(text[len(shown) :])
         self._out.flush()
@@ -115,6 +146,17 @@ class LiveView(LiveText):
         """Draw text of the answer."""
         self._enter("text")
         self._write(text)
+
+    def show_heard(self, text: str) -> None:
+        """Draw what the user was heard to say."""
+        if self._enter("heard"):
+            self._write("> ", _CYAN)
+        self._write(text, _CYAN)
+
+    def end_turn(self) -> None:
+        """A turn of a conversation is over, and another may come."""
+        self._enter(None)
+        self._out.flush()
 
     def end(self) -> None:
         """Nothing more comes: leave the cursor at the start of a line."""
