@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from adk_stream.aggregator.ending import as_words, end_fields, fault_of, metadata_fields
 from adk_stream.aggregator.shown import Shell, audio_part, is_audio, is_refusal, is_run, shown_part
 from adk_stream.aggregator.state import CandidateState, StreamState, TurnState
-from adk_stream.aggregator.turns import close_turn, shows_audio_only, take_in_turn
+from adk_stream.aggregator.turns import close_turn, take_in_turn
 from adk_stream.errors import EmptyResponseError, SnapshotError
 from adk_stream.metadata import as_wire, merge_into, take_snapshot
 from adk_stream.parts import PartAssembler, StreamChunk, StreamLimits
@@ -126,7 +126,7 @@ class StreamingResponseAggregator:
         state = self._state
         if chunk.audio is not None and state.turn is not None:
             audio = chunk.audio
-            if shows_audio_only(state, state.turn):
+            if state.turn.audio_passes:
                 state.turn.add_audio(audio.mime_type, len(audio.data))
                 return [self._partial([audio_part(audio.mime_type, audio.data)])]
         state.seen = True
@@ -230,7 +230,7 @@ class StreamingResponseAggregator:
 
     def _audio_as_it_is(self, message: Any, state: StreamState, turn: TurnState) -> LlmResponse | None:
         """Audio of a live session, fifty times a second: google-genai's own content, given on; None for all else."""
-        if state.live_reader is None or not shows_audio_only(state, turn):
+        if state.live_reader is None or not turn.audio_passes:
             return None
         found = state.live_reader.audio_object(message)
         if found is None:

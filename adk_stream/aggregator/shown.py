@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,7 +25,7 @@ from adk_stream.parts import (
 if TYPE_CHECKING:
     from google.genai import types
 
-    from adk_stream.response import Template
+    from adk_stream.response import LlmResponse, Template
 
 __all__ = ["Shell", "audio_part", "is_audio", "is_refusal", "is_run", "shown_part"]
 
@@ -34,19 +34,31 @@ class Shell:
     """A partial response of this stream without its parts."""
 
     def __init__(self, role: str | None, model_version: str | None, response_id: str | None) -> None:
-        from google.genai import types
+        from adk_stream.response import Template
 
-        from adk_stream.response import LlmResponse, Template
+        self.content_with = _content_maker(role or "model")
+        told = {"model_version": model_version, "response_id": response_id}
+        self.response_with = Template(_empty_response().clone(told)).maker("content")
 
-        self.content_with = Template(types.Content(parts=[], role=role or "model")).maker("parts")
-        empty = LlmResponse(
-            content=types.Content(),
-            partial=True,
-            status="in_progress",
-            model_version=model_version,
-            response_id=response_id,
-        )
-        self.response_with = Template(empty).maker("content")
+
+@cache
+def _empty_response() -> Template[LlmResponse]:
+    from google.genai import types
+
+    from adk_stream.response import LlmResponse, Template
+
+    content = types.Content()
+    empty = LlmResponse(content=content, partial=True, status="in_progress", model_version=None, response_id=None)
+    return Template(empty)
+
+
+@lru_cache(maxsize=16)  # a role may be anything that a provider writes
+def _content_maker(role: str) -> Callable[[list[types.Part]], types.Content]:
+    from google.genai import types
+
+    from adk_stream.response import Template
+
+    return Template(types.Content(parts=[], role=role)).maker("parts")
 
 
 @cache

@@ -72,6 +72,7 @@ class TurnState(msgspec.Struct):
         interrupted: The user spoke over the model in this turn.
         said: The transcripts, by who speaks.
         cancelled: Ids of calls that were cancelled.
+        audio_passes: Audio is shown as it comes and kept nowhere: there is no more to do for it.
         audio_type: Of the audio that comes now.
         audio_bytes: Of this type that came.
         earlier_ms: Length of the audio of other types before it.
@@ -83,6 +84,7 @@ class TurnState(msgspec.Struct):
     interrupted: bool = False
     said: dict[str, Transcript] = {}
     cancelled: list[str] = []
+    audio_passes: bool = False
     audio_type: str = ""
     audio_bytes: int = 0
     earlier_ms: float = 0.0

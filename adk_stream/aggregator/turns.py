@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from adk_stream.parts import LiveSignal
     from adk_stream.response import LlmResponse
 
-__all__ = ["close_turn", "shows_audio_only", "take_in_turn"]
+__all__ = ["close_turn", "take_in_turn"]
 
 
 def take_in_turn(own: StreamingResponseAggregator, chunk: StreamChunk) -> list[LlmResponse]:
@@ -43,14 +43,23 @@ def take_in_turn(own: StreamingResponseAggregator, chunk: StreamChunk) -> list[L
         state.turn = TurnState()
         if state.audio is None:  # transcripts are what is kept of a conversation
             state.candidate.assembler.keep_audio = False
-    turn, live = state.turn, chunk.live
+    responses = _take(own, state.turn, chunk)
+    turn, assembler = state.turn, state.candidate.assembler
+    turn.audio_passes = not (
+        turn.interrupted or assembler.keep_audio or (assembler.text_came and state.flush == "boundary")
+    )
+    return responses
+
+
+def _take(own: StreamingResponseAggregator, turn: TurnState, chunk: StreamChunk) -> list[LlmResponse]:
+    live = chunk.live
     if chunk.parts:
         turn.open = True
         return _take_parts(own, turn, chunk)
     if chunk.transcript is not None:
         return _take_transcript(own, turn, chunk.transcript)
-    if chunk.empty and state.flush == "boundary":
-        return own._take_boundaries(state.candidate, chunk)
+    if chunk.empty and own._state.flush == "boundary":
+        return own._take_boundaries(own._state.candidate, chunk)
     if live is None:
         return []
     if live.turn_complete:
@@ -66,12 +75,6 @@ def take_in_turn(own: StreamingResponseAggregator, chunk: StreamChunk) -> list[L
     if live.fields or live.told:
         responses.append(_signal(own, _fields_of(live)))
     return responses
-
-
-def shows_audio_only(state: StreamState, turn: TurnState) -> bool:
-    """Audio is shown as it comes and kept nowhere: there is no more to do for it."""
-    assembler = state.candidate.assembler
-    return not (turn.interrupted or assembler.keep_audio or (assembler.text_came and state.flush == "boundary"))
 
 
 def _take_parts(own: StreamingResponseAggregator, turn: TurnState, chunk: StreamChunk) -> list[LlmResponse]:
