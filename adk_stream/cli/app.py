@@ -117,6 +117,38 @@ def run(
 
 
 @app.command()
+def chat(
+    model: Annotated[
+        str, typer.Option("--model", metavar="PROVIDER:NAME", help="Whom to talk with; live models are gemini:NAME.")
+    ],
+    live: Annotated[bool, typer.Option("--live", help="By the Live API: as the model speaks.")] = False,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", metavar="URL", help="Where the model is served, e.g. a local server.")
+    ] = None,
+    session: Annotated[str | None, typer.Option("--session", metavar="ID", help="Go on with this session.")] = None,
+    tool: Annotated[
+        list[str] | None, typer.Option("--tool", metavar="MODULE:FUNCTION", help="A function that the model may call.")
+    ] = None,
+    microphone: Annotated[bool, typer.Option("--microphone", help="Speak to it (needs the extra voice).")] = False,
+    speaker: Annotated[bool, typer.Option("--speaker", help="Hear it (needs the extra voice).")] = False,
+    save_audio: SaveAudio = None,
+    session_db: SessionDb = None,
+    debug: Debug = False,
+) -> None:
+    """Talk with a model: lines in, its words out."""
+
+    def command() -> int:
+        if not live:
+            raise UsageProblem("chat talks with live models so far: add --live")
+        from adk_stream.cli.chat_live import LiveChat, chat_live
+
+        asked = LiveChat(model, base_url, session, session_db, tool or (), save_audio, microphone, speaker)
+        return chat_live(asked)
+
+    _end(command, debug)
+
+
+@app.command()
 def aggregate(
     files: Files,
     provider: Provider = "auto",

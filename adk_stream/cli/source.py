@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from adk_stream.errors import RecordingError
 from adk_stream.recording import DEFAULT_MAX_RECORDING_BYTES, Recording, load_recording
 
-__all__ = ["STDIN", "in_thread", "open_source"]
+__all__ = ["STDIN", "in_thread", "open_source", "standard_input"]
 
 STDIN = "-"
 
@@ -31,7 +31,7 @@ def open_source(file: str, provider: str = "auto", *, interval: float = 0.0) -> 
     """
     if file != STDIN:
         return load_recording(file, provider, interval=interval)
-    reads = _reads(0)
+    reads = standard_input()
     head = b""
     for piece in reads:
         head += piece
@@ -70,9 +70,10 @@ async def in_thread(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
         yield item
 
 
-def _reads(descriptor: int) -> Iterator[bytes]:
+def standard_input() -> Iterator[bytes]:
+    """Standard input as it comes."""
     # Not sys.stdin: a thread that waits in its lock when the interpreter ends would crash it.
-    while piece := os.read(descriptor, _READ_SIZE):
+    while piece := os.read(0, _READ_SIZE):
         yield piece
 
 

@@ -6,7 +6,7 @@ import pytest
 from command import adk_stream
 
 HEAVY = ("google.genai", "rich", "sqlalchemy", "msgspec", "starlette", "asyncio")
-COMMANDS = ("run", "aggregate", "inspect", "replay", "sessions", "sessions show")
+COMMANDS = ("run", "chat", "aggregate", "inspect", "replay", "sessions", "sessions show")
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
