@@ -85,6 +85,20 @@ def test_anthropic_client():
     assert 'find_rooms {"date": "2026-02-13", "seats": 12, "projector": true}' in out
 
 
+def test_live_voice():
+    pytest.importorskip("trustme")
+    pytest.importorskip("websockets")
+    first, *lines, last = run("live_voice.py").splitlines()
+    assert first == "user: What is the weather in Lisbon?"
+    assert lines[0] == "model: get_weather({'city': 'Lisbon'})"
+    assert lines[1] == "get_weather: {'city': 'Lisbon', 'sky': 'rain', 'celsius': 14}"
+    assert lines[2:4] == ["model: Rain, at fourteen degrees.", "user: And tomorrow?"]
+    assert lines[4].startswith("model: Tomorrow")
+    assert lines[4].endswith(" …")
+    assert lines[5:] == ["user: Thank you!", "model: You are welcome."]
+    assert re.fullmatch(r"voice: [01]\.\d s in voice\.wav", last)
+
+
 def test_read_session():
     out = run("read_session.py")
     assert "samples / me: 5 events" in out
