@@ -330,6 +330,8 @@ def _make_ready(connection: Connection) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SCHEMA_LOCK})
         version = _schema_version(connection)
         if version is None:
+            if _our_tables(connection):
+                raise SessionError("it holds tables of another program under the names that sessions need")
             metadata.create_all(connection, checkfirst=False)
             connection.execute(insert(schema_version).values(version=SCHEMA_VERSION))
             version = SCHEMA_VERSION
@@ -340,13 +342,14 @@ def _make_ready(connection: Connection) -> None:
 
 
 def _schema_version(connection: Connection) -> int | None:
-    """The database's version; None if it has none of our tables."""
-    inspector = inspect(connection)  # a new one: an inspector remembers what it saw
-    present = {name for name in metadata.tables if inspector.has_table(name)}
-    if not present:
+    """The database's version; None if it is not whole: it may be that another process is just making it."""
+    if _our_tables(connection) != set(metadata.tables):
         return None
-    if present == set(metadata.tables):
-        version = connection.execute(select(schema_version.c.version)).scalar()
-        if isinstance(version, int):
-            return version
-    raise SessionError("it holds tables of another program under the names that sessions need")
+    version = connection.execute(select(schema_version.c.version)).scalar()
+    return version if isinstance(version, int) else None
+
+
+def _our_tables(connection: Connection) -> set[str]:
+    """Which names of ours are taken. A statement for each: what others commit meanwhile, the later ones see."""
+    inspector = inspect(connection)  # a new one: an inspector remembers what it saw
+    return {name for name in metadata.tables if inspector.has_table(name)}
