@@ -214,6 +214,19 @@ class Template(Generic[_Model]):
         self._cls = type(model)
         self._values = dict(model.__dict__)
         self._fields_set = set(model.model_fields_set)
+        self._takes_extra = model.__pydantic_extra__ is not None
+        self._private = model.__pydantic_private__
+
+    def given(self, fields: Mapping[str, Any]) -> _Model:
+        """A new model of which exactly ``fields`` were given; the values must be of the right types already."""
+        values = self._values.copy()
+        values.update(fields)
+        model: _Model = _new(self._cls)
+        _set_values(model, values)
+        _set_fields_set(model, set(fields))
+        _set_extra(model, {} if self._takes_extra else None)
+        _set_private(model, self._private and self._private.copy())
+        return model
 
     def clone(self, changes: Mapping[str, Any]) -> _Model:
         """A new model with ``changes`` put in; the values must be of the right types already."""
@@ -240,6 +253,10 @@ class Template(Generic[_Model]):
 
         return make
 
+    def copiers(self) -> tuple[Callable[[], dict[str, Any]], Callable[[], set[str]], type[_Model]]:
+        """What makes a clone's values and its set of fields, and its class."""
+        return self._values.copy, self._fields_set.copy, self._cls
+
     def pair_maker(self, first: str, second: str) -> Callable[[Any, Any], _Model]:
         """``clone`` of two changes, in the same way."""
         cls, copy_values, copy_fields_set = self._cls, self._values.copy, self._fields_set.copy
@@ -257,6 +274,48 @@ class Template(Generic[_Model]):
             return model
 
         return make
+
+
+def nested_maker(
+    response: Template[Any], content: Template[Any], part: Template[Any], name: str
+) -> Callable[[Any], Any]:
+    """A function that makes a response of one part, which is ``part`` with its field ``name`` changed.
+
+    It does what three ``maker`` functions would do one after another, for less: nearly every partial is made by it.
+    """
+    copy_response, copy_response_set, response_cls = response.copiers()
+    copy_content, copy_content_set, content_cls = content.copiers()
+    copy_part, copy_part_set, part_cls = part.copiers()
+    new, set_values, set_fields_set = _new, _set_values, _set_fields_set
+    set_extra, set_private = _set_extra, _set_private
+
+    def make(value: Any) -> Any:
+        values = copy_part()
+        values[name] = value
+        made = new(part_cls)
+        set_values(made, values)
+        set_fields_set(made, copy_part_set())
+        set_extra(made, None)
+        set_private(made, None)
+
+        values = copy_content()
+        values["parts"] = [made]
+        made = new(content_cls)
+        set_values(made, values)
+        set_fields_set(made, copy_content_set())
+        set_extra(made, None)
+        set_private(made, None)
+
+        values = copy_response()
+        values["content"] = made
+        made = new(response_cls)
+        set_values(made, values)
+        set_fields_set(made, copy_response_set())
+        set_extra(made, None)
+        set_private(made, None)
+        return made
+
+    return make
 
 
 # pydantic guards attribute assignment; its slot descriptors are the public way round that costs least.
