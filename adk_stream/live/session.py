@@ -70,8 +70,12 @@ class Listener(Protocol):
         """A message came."""
         ...
 
+    def disconnected(self) -> None:
+        """Nothing more comes over this connection."""
+        ...
+
     def broke(self) -> None:
-        """The connection is gone, and the session goes on with another."""
+        """The session goes on with another connection."""
         ...
 
 
@@ -176,7 +180,7 @@ class LiveSession:
                     brought = True
                     await self._listener.take(message)
                     self._note(message)
-                    self._consider_leaving(session)
+                    self.consider_leaving()
         except Exception as trouble:
             problem = live_error(trouble)
             if problem is trouble and not may_resume(problem):
@@ -185,6 +189,7 @@ class LiveSession:
             self._current = None
             self._outbox.disconnect()
             left = await self._have_left()
+        self._listener.disconnected()
         if left:
             return problem
         if close_code(problem) == NORMAL_CLOSURE and not (self._listener.open or self._going_away):
@@ -234,10 +239,10 @@ class LiveSession:
             reserve = min(left * _RESERVE, _RESERVE_SECONDS)
             self._deadline = asyncio.get_running_loop().time() + left - reserve
 
-    def _consider_leaving(self, session: Any) -> None:
+    def consider_leaving(self) -> None:
         """Leave a connection that goes away between two turns, as soon as nothing of them could be lost."""
-        if self._going_away and self._fresh and not self._listener.open:
-            self._leave(session)
+        if self._current is not None and self._going_away and self._fresh and not self._listener.open:
+            self._leave(self._current)
 
     def _time_is_over(self, session: Any) -> None:
         if self._leaving is not None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -25,6 +25,7 @@ from adk_stream.aggregator import StreamingResponseAggregator
 from adk_stream.aggregator.heard import duration_ms
 from adk_stream.errors import ConnectionLostError
 from adk_stream.models.declarations import sort_tools
+from adk_stream.providers.gemini_live import LiveReader
 from adk_stream.response import LlmResponse
 from adk_stream.runner.shield import to_the_end
 from adk_stream.runner.tools import ConfirmTool, Toolbox
@@ -42,10 +43,11 @@ if TYPE_CHECKING:
 
     from adk_stream.aggregator.core import Audio, Flush
     from adk_stream.models.request import ToolLike
-    from adk_stream.parts import StreamLimits
+    from adk_stream.parts import StreamChunk, StreamLimits
 
 __all__ = ["LiveStream"]
 
+_LINE = "gemini-live"
 _MICROPHONE = "audio/pcm;rate=16000"
 
 
@@ -90,6 +92,8 @@ class LiveStream(AsyncIterator[LlmResponse]):
         max_unsent: Messages that wait for the next connection; beyond it, senders wait.
         max_queued: Responses that wait for the reader. With ``audio_policy="wait"`` the server is read no further
             then; with ``"drop_oldest"`` the oldest audio is left out.
+        late_words: Seconds that the end of a turn waits for transcripts that lag behind it; what comes of the next
+            turn ends the wait. 0: not at all, late words begin the next turn.
         playback: False: only the client's own report tells what was heard.
         recorder: Written all audio, whether it is read or not; stays the caller's to close.
         audio_store: Keeps each turn's audio; the turn's final then holds a reference to it.
@@ -127,6 +131,7 @@ class LiveStream(AsyncIterator[LlmResponse]):
         max_unsent: int = 1000,
         max_queued: int = 2000,
         audio_policy: AudioPolicy = "wait",
+        late_words: float = 0.3,
         playback: bool = True,
         recorder: AudioRecorder | None = None,
         audio_store: AudioKeeper | None = None,
@@ -157,6 +162,9 @@ class LiveStream(AsyncIterator[LlmResponse]):
         self._tools = LiveTools(toolbox, self._answered, parallel=max_parallel_tools)
         self._passes_unknown = unknown_tools == "pass"
         self._aggregator = StreamingResponseAggregator(flush, audio=audio, limits=limits)
+        self._messages = LiveReader(accept_tail=late_words > 0)
+        self._late_words = late_words
+        self._releasing: asyncio.TimerHandle | None = None  # of a turn's end that waits for late words
         self._inbox = Inbox(max_queued, audio_policy)
         self._outbox = Outbox(max_unsent, remember=resume and transparent)
         self._session = LiveSession(
@@ -365,15 +373,46 @@ class LiveStream(AsyncIterator[LlmResponse]):
         content = message.server_content
         if content is not None and content.interrupted and (self._plays or self._clock.reported):
             self._aggregator.playback_position(self._clock.position)
-        for response in self._aggregator.process_response(message):
-            self._take_response(response)
+        self._take_chunks(self._messages.read_object(message))
+        self._watch_for_late_words()
         await self._inbox.room()
 
+    def disconnected(self) -> None:
+        """No more words of the turn are waited for; the session's own."""
+        self._stop_waiting()
+        self._take_chunks(self._messages.close())
+
     def broke(self) -> None:
-        """The connection is gone; the session's own."""
+        """The session goes on with another connection; the session's own."""
         final = self._end_open_turn(None)
         if final is not None:
             self._put(final)
+
+    def _take_chunks(self, chunks: Iterable[StreamChunk]) -> None:
+        self._aggregator.speaks(_LINE)
+        for chunk in chunks:
+            for response in self._aggregator.take(chunk):
+                self._take_response(response)
+
+    def _watch_for_late_words(self) -> None:
+        held = bool(self._messages.tail.held)
+        if held and self._releasing is None:
+            loop = asyncio.get_running_loop()
+            self._releasing = loop.call_later(self._late_words, self._end_wait)
+        elif not held:
+            self._stop_waiting()
+
+    def _end_wait(self) -> None:
+        try:
+            self.disconnected()
+        except Exception as problem:  # nobody waits for a timer; whoever reads is to know
+            self._inbox.end(problem)
+        self._session.consider_leaving()
+
+    def _stop_waiting(self) -> None:
+        releasing, self._releasing = self._releasing, None
+        if releasing is not None:
+            releasing.cancel()
 
     def _take_response(self, response: LlmResponse) -> None:
         if response.interrupted and response.partial:
@@ -415,6 +454,8 @@ class LiveStream(AsyncIterator[LlmResponse]):
 
     def _end_open_turn(self, problem: BaseException | None) -> LlmResponse | None:
         """The final of what had come of a turn that will not be completed."""
+        self.disconnected()
+        self._messages = LiveReader(accept_tail=self._messages.accept_tail)
         final = self._aggregator.close(problem)
         told = problem is not None and not isinstance(problem, asyncio.CancelledError)
         if final is None or not (self._open or told):

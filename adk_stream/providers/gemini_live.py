@@ -220,10 +220,11 @@ class LiveReader(Snapshotted):
     def read_object(self, event: Any) -> Sequence[StreamChunk]:
         """The chunks of a google-genai ``LiveServerMessage``."""
         content = event.server_content
-        if content is None or event.__pydantic_fields_set__ != _CONTENT_ALONE or not self.begun or self.accept_tail:
+        if content is None or event.__pydantic_fields_set__ != _CONTENT_ALONE or not self.begun:
             return self.read(as_wire(event))
         (field, *others) = content.__pydantic_fields_set__ or ("",)
-        read = None if others else _ALONE.get(field)
+        watched = self.accept_tail and (self.tail.held or field != "model_turn")
+        read = None if others or watched else _ALONE.get(field)
         value = getattr(content, field) if read is not None else None
         if read is None or value is None:
             return self.read(as_wire(event))

@@ -23,7 +23,7 @@ QUIET = 0.1  # seconds after which the server takes the user to have spoken
 async def talk(server: LiveServer, *, vertexai: bool = False, **options: Any) -> AsyncIterator[LiveStream]:
     client = genai.Client(**server.client_options(vertexai=vertexai))
     config = {"response_modalities": ["AUDIO"], **options.pop("config", {})}
-    stream = LiveStream(client, model="any", config=config, reconnect_backoff=0.05, **options)
+    stream = LiveStream(client, model="any", config=config, reconnect_backoff=0.05, **{"late_words": 0.05, **options})
     async with asyncio.timeout(SECONDS), stream as live:
         yield live
 

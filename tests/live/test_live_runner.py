@@ -62,7 +62,7 @@ class Talk:
             instruction="Be kind.",
         )
         self.options = {"config": {"response_modalities": ["AUDIO"]}, "playback": False, **options}
-        self.options["reconnect_backoff"] = 0.05
+        self.options |= {"reconnect_backoff": 0.05, "late_words": 0.05}
         self.requests = LiveRequestQueue()
 
     async def start(self) -> LiveRun:

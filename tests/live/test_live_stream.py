@@ -69,6 +69,29 @@ def test_one_prompt_that_leads_to_several_turns() -> None:
     assert kept == [("text", "Wait."), ("complete", "completed"), ("text", "Here."), ("complete", "completed")]
 
 
+@pytest.mark.parametrize("lag", ["generation_complete", "turn_complete"])
+def test_words_that_come_behind_the_end_of_their_turn(lag: Any) -> None:
+    conversation = Conversation(
+        [ASKED, spoken("One two three.", lag=lag), Wait("text"), spoken("Four five.", lag=lag), Close(1000)]
+    )
+
+    async def main() -> None:
+        async with talk(server) as live:
+            await live.send_text("1")
+            responses = await turn(live)
+            await live.send_text("2")
+            responses += [response async for response in live]
+        assert finals(responses) == [
+            ("output", "One two three."),
+            ("complete", "completed"),
+            ("output", "Four five."),
+            ("complete", "completed"),
+        ]
+
+    with LiveServer(conversation) as server:
+        run(main())
+
+
 def test_a_closed_session_ends_the_iteration() -> None:
     async def main() -> None:
         async with talk(server) as live:
