@@ -159,7 +159,7 @@ class LiveStream(AsyncIterator[LlmResponse]):
         )
         transparent = bool(settings.session_resumption and settings.session_resumption.transparent)
         self._toolbox = toolbox
-        self._tools = LiveTools(toolbox, self._answered, parallel=max_parallel_tools)
+        self._tools = LiveTools(toolbox, self._answered, parallel=toolbox.parallel)
         self._passes_unknown = unknown_tools == "pass"
         self._aggregator = StreamingResponseAggregator(flush, audio=audio, limits=limits)
         self._messages = LiveReader(accept_tail=late_words > 0)

@@ -42,9 +42,7 @@ class TurnVoice:
         kept, self._kept = self._kept, []
         if not kept:
             return final
-        references = [
-            types.Part(file_data=types.FileData(file_uri=audio.uri, mime_type=audio.mime_type)) for audio in kept
-        ]
+        references = [_reference(audio) for audio in kept]
         role = (final.content.role if final.content else None) or "model"
         content = types.Content(role=role, parts=[*final.parts, *references])
         return final.model_copy(update={"content": content})
@@ -54,3 +52,8 @@ class TurnVoice:
         if self._type is not None:
             self._kept[-1].close()
         self._type = None
+
+
+def _reference(audio: KeptAudio) -> types.Part:
+    file = types.FileData(file_uri=audio.uri, mime_type=audio.mime_type)
+    return types.Part(file_data=file, part_metadata={"kept_audio": True})  # no provider is sent it

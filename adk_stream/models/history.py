@@ -19,7 +19,8 @@ The rules:
   a session unusable for good.
 - Ids of calls are unique. A call without an id, or with one that was there before (some servers count anew in each
   round), gets one.
-- A live session's transcripts are the text of their turn.
+- A live session's transcripts are the text of their turn; where its audio is kept (``part_metadata["kept_audio"]``) is
+  for people alone.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def _entries(message: Message) -> Iterator[_Entry]:
         yield _entry(message, None)
     elif message.partial:
         return
-    elif message.content is not None and message.parts:
+    elif message.content is not None and any(map(_is_sent, message.parts)):
         yield _entry(message.content, message)
     else:
         for role, told in (("user", message.input_transcription), ("model", message.output_transcription)):
@@ -156,7 +157,7 @@ def _entries(message: Message) -> Iterator[_Entry]:
 def _entry(content: types.Content, origin: LlmResponse | None) -> _Entry:
     parts = content.parts or []
     results = [part for part in parts if part.function_response is not None]
-    rest = [part for part in parts if part.function_response is None and not _is_empty(part)]
+    rest = [part for part in parts if part.function_response is None and not _is_empty(part) and _is_sent(part)]
     if results or _is_users(content, origin):
         return _Entry(True, rest, origin, results)
     return _Entry(False, [part for part in rest if part.function_call is None or part.function_call.name], origin)
@@ -166,6 +167,11 @@ def _is_users(content: types.Content, origin: LlmResponse | None) -> bool:
     if content.role is not None:
         return content.role != "model"
     return origin is None or getattr(origin, "author", None) == "user"  # of a session's event
+
+
+def _is_sent(part: types.Part) -> bool:
+    """Not where the audio of a live turn is kept."""
+    return "kept_audio" not in (part.part_metadata or {})
 
 
 #: Fields that a part has beside what it says.

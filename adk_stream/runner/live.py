@@ -192,7 +192,7 @@ class LiveLoop:
                     sending = asyncio.create_task(self._send_all(), name="adk-stream-live-send")
                     try:
                         async for response in self.stream:
-                            for piece in _by_speaker(response):
+                            for piece in _apart(response):
                                 yield await to_the_end(self._keep(piece))
                     finally:
                         failed = await _stopped(sending)
@@ -281,7 +281,7 @@ class LiveLoop:
         cancelled = [final] if final is not None and final.status == "cancelled" else []
         remains = [*self.stream.unread, *cancelled]
         self.stream.unread, self.stream.final = [], None
-        return [piece for response in remains for piece in _by_speaker(response)]
+        return [piece for response in remains for piece in _apart(response)]
 
     async def _settle(self, problem: BaseException) -> None:
         """Store what had come, such that the history can be sent."""
@@ -301,14 +301,18 @@ def _kind_of(response: LlmResponse) -> str:
     return "content" if response.output_transcription is None else "output"
 
 
-def _by_speaker(response: LlmResponse) -> list[LlmResponse]:
-    """What the user said apart from what the model said: the last final of a session that broke off may hold both."""
-    said = response.input_transcription
-    if response.partial or said is None or not (response.content or response.output_transcription):
+def _apart(response: LlmResponse) -> list[LlmResponse]:
+    """What each said, and all else: the last final of a session that broke off may hold several of these."""
+    said = [name for name in _TRANSCRIPTS if getattr(response, name) is not None]
+    if response.partial or not said or (len(said) == 1 and response.content is None):
         return [response]
-    users = LlmResponse(input_transcription=said, partial=False, status="in_progress")
-    return [users, response.model_copy(update={"input_transcription": None})]
+    *before, last = said if response.content is None else (*said, None)
+    pieces = [LlmResponse.model_validate({name: getattr(response, name), **_PIECE}) for name in before if name]
+    return [*pieces, response.model_copy(update={name: None for name in said if name != last})]
 
+
+_TRANSCRIPTS = ("input_transcription", "output_transcription")
+_PIECE = {"partial": False, "status": "in_progress"}
 
 _TAKEN_BACK = types.FunctionResponse(response={"error": "the model took this call back"})
 

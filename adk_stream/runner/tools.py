@@ -97,6 +97,11 @@ class Toolbox:
             self._functions.pop(name, None)
             self._callers.add(name)
 
+    @property
+    def parallel(self) -> int:
+        """How many calls run at once."""
+        return self._parallel
+
     def passes(self, call: types.FunctionCall) -> bool:
         """Whether the caller runs this call."""
         return call.name in self._callers

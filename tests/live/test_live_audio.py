@@ -14,6 +14,7 @@ from live_talk import audio_of, finals, run, talk, turn, until
 from adk_stream import LlmResponse
 from adk_stream.errors import AudioFormatError, ConnectionLostError
 from adk_stream.live import AudioRecorder, AudioStore, PlaybackClock
+from adk_stream.models.history import turns
 from adk_stream.sessions import InMemorySessionService, store_events
 from adk_stream.testing import Conversation, LiveServer
 from adk_stream.testing.live_messages import audio, interrupted, output_transcript, together, tone, turn_complete
@@ -143,6 +144,8 @@ class TestSession:
             kept.append(read(Path(part.file_data.file_uri.removeprefix("file://")))[1])
         assert kept == [self.FIRST, self.SECOND, self.FIRST]
         assert len(list((tmp_path / "voice").iterdir())) == 3
+        (turn,) = turns(stored.events)  # as a history it is what was said
+        assert [part.text for response in turn.responses for part in response.parts] == ["One", "Thr"]
 
     def test_without_a_store_a_session_holds_no_audio(self, tmp_path: Path) -> None:
         target = tmp_path / "all.wav"
