@@ -73,7 +73,7 @@ class AnthropicModel:
         extra_headers: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
-        self._clients = Clients(client, lambda: import_extra("anthropic", "anthropic").AsyncAnthropic())
+        self._clients = Clients(client, "anthropic", "AsyncAnthropic")
         self._max_tokens = max_tokens
         self._extra_body = extra_body or {}
         self._extra_headers = extra_headers

@@ -9,7 +9,7 @@ field conversion that openai applies to its named arguments takes 65 to 160 ms f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -25,14 +25,22 @@ class Clients:
     Without a client of the user's, one is made from the environment on first use, and kept; one for each event loop,
     since the open connections of a client belong to the loop that it was first used in.
 
+    The package is imported here already: that takes a second or two, for which it would hold up all that runs in the
+    event loop in which the client is made.
+
     Args:
         given: The user's client. It stays the user's to close; the one used here shares its connections.
-        make: Makes a client from the environment.
+        package: The client's package, which is also the name of its extra.
+        name: The class that makes a client from the environment.
     """
 
-    def __init__(self, given: Any, make: Callable[[], Any]) -> None:
+    def __init__(self, given: Any, package: str, name: str) -> None:
         self._given = given if given is None else given.with_options(max_retries=0)
-        self._make = make
+        self._package = package
+        self._name = name
+        if given is None:
+            with suppress(MissingExtraError):  # told when a client is to be made
+                import_extra(package, package)
         self._made: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
     def current(self) -> Any:
@@ -45,7 +53,8 @@ class Clients:
             return self._given
         loop = asyncio.get_running_loop()
         if loop not in self._made:
-            self._made[loop] = self._make().with_options(max_retries=0)
+            make = getattr(import_extra(self._package, self._package), self._name)
+            self._made[loop] = make().with_options(max_retries=0)
         return self._made[loop]
 
 

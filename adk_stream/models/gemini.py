@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -41,7 +42,8 @@ class GeminiModel:
 
     Args:
         name: The model, as the client takes it: ``gemini-…``, ``models/…``, ``publishers/…``, ``projects/…``.
-        client: A google-genai client; it stays the caller's to close. None: one is made from the environment
+        client: A google-genai client; it stays the caller's to close. As many streams as it may have connections run at
+            once, a hundred unless it was told otherwise; further ones wait. None: one is made from the environment
             (``GOOGLE_API_KEY`` or ``GEMINI_API_KEY``, or Vertex AI's variables) on first use, and kept, one for each
             event loop, since open connections belong to the loop that they were made in.
 
@@ -94,8 +96,19 @@ class GeminiModel:
 
         loop = asyncio.get_running_loop()
         if loop not in self._made:
-            self._made[loop] = genai.Client()
+            self._made[loop] = genai.Client(http_options=_any_number_of_streams())
         return self._made[loop]
+
+
+def _any_number_of_streams() -> types.HttpOptions:
+    """Google's client keeps the HTTP library's limit of 100 connections: further streams would wait, and nobody tell.
+
+    Only httpx and httpx2 read this, by its attributes; a limit of either one's own class would choose that library.
+    """
+    from google.genai import types
+
+    limits = SimpleNamespace(max_connections=None, max_keepalive_connections=100, keepalive_expiry=5.0)
+    return types.HttpOptions(async_client_args={"limits": limits})
 
 
 # ----------------------------------------------------------------- the question

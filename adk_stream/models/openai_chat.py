@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from adk_stream.errors import RequestError
-from adk_stream.models.client import Clients, import_extra
+from adk_stream.models.client import Clients
 from adk_stream.models.content import Media, ToolResult, conversation, tool_result, wire_id, write_part
 from adk_stream.models.openai_words import effort, schema_format, service_tier
 from adk_stream.models.settings import (
@@ -83,7 +83,7 @@ class OpenAIChatModel:
         extra_headers: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
-        self._clients = Clients(client, lambda: import_extra("openai", "openai").AsyncOpenAI())
+        self._clients = Clients(client, "openai", "AsyncOpenAI")
         self._compatible = compatible
         self._extra_body = extra_body or {}
         self._extra_headers = extra_headers

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from adk_stream.models.client import Clients, import_extra
+from adk_stream.models.client import Clients
 from adk_stream.models.content import Media, ToolResult, conversation, tool_result, wire_id, write_part
 from adk_stream.models.openai_words import effort, schema_format, service_tier
 from adk_stream.models.settings import (
@@ -74,7 +74,7 @@ class OpenAIResponsesModel:
         extra_headers: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
-        self._clients = Clients(client, lambda: import_extra("openai", "openai").AsyncOpenAI())
+        self._clients = Clients(client, "openai", "AsyncOpenAI")
         self._store = store
         self._encrypted = encrypted_reasoning
         self._extra_body = extra_body or {}

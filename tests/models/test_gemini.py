@@ -310,7 +310,7 @@ def test_a_client_is_made_from_the_environment_on_first_use_and_kept(server, mon
         monkeypatch.delenv(name, raising=False)
     made = []
     real = genai.Client
-    monkeypatch.setattr(genai, "Client", lambda: made.append(real()) or made[-1])
+    monkeypatch.setattr(genai, "Client", lambda **options: made.append(real(**options)) or made[-1])
     model = GeminiModel("gemini-test")
     with pytest.raises(ValueError, match=r"(?i)api.?key"):
         asyncio.run(all_of(model, ask()))
