@@ -88,12 +88,13 @@ each_line = pytest.mark.parametrize("line", MODELS)
 
 
 @pytest.fixture(scope="session")
-def program(pytestconfig) -> Path:
+def program(pytestconfig, tmp_path_factory) -> Path:
     """aimock's command, installed once into pytest's cache."""
     for command in ("node", "npm"):
         if shutil.which(command) is None:
             pytest.skip(f"{command} is not installed")
-    folder = Path(pytestconfig.cache.mkdir("aimock")) / VERSION
+    cache = getattr(pytestconfig, "cache", None)  # it can be switched off
+    folder = Path(cache.mkdir("aimock") if cache else tmp_path_factory.mktemp("aimock")) / VERSION
     if not folder.exists():
         install(folder)
     return folder / "node_modules/@copilotkit/aimock/dist/cli.js"
