@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from adk_stream.errors import ConnectionLostError, MalformedStreamError, StreamError
+from adk_stream.errors import ConnectionLostError, MalformedStreamError, ProviderError, StreamError
 from adk_stream.execution.faults import as_stream_error, may_pass, provider_error
 
 __all__ = ["NORMAL_CLOSURE", "close_code", "live_error", "may_resume", "unreadable"]
@@ -44,17 +44,23 @@ def live_error(problem: BaseException) -> BaseException:
 
 
 def may_resume(error: BaseException) -> bool:
-    """Whether a new connection can go on where this one broke off, if the session can be resumed."""
-    return isinstance(error, StreamError) and may_pass(error)
+    """Whether a new connection can go on where this one broke off, if the session can be resumed.
+
+    Not where the server said within the session what is wrong: that is an answer.
+    """
+    if not isinstance(error, StreamError) or (isinstance(error, ProviderError) and error.status is None):
+        return False
+    return may_pass(error)
 
 
 def close_code(problem: BaseException | None) -> int | None:
     """The code of the close frame that an exception tells of; 1006 where none came."""
     if problem is None or isinstance(problem, StreamError):
         return close_code(problem.__cause__) if problem is not None and problem.__cause__ is not None else None
-    code, received = getattr(problem, "code", None), getattr(problem, "rcvd", _ABSENT)
+    received = getattr(problem, "rcvd", _ABSENT)
     if received is not _ABSENT:  # websockets' ConnectionClosed
         return 1006 if received is None else int(getattr(received, "code", 1006))
+    code = getattr(problem, "code", None)
     return code if isinstance(code, int) and 1000 <= code < 5000 else None
 
 
@@ -67,9 +73,9 @@ def _reading(problem: BaseException) -> StreamError | None:
     code = close_code(problem)
     if code is not None:
         return _closed(code, problem)
-    if isinstance(problem, TypeError):
-        told = _error_frame(problem)
-        return None if told is None else _told(told)
+    told = _error_frame(problem)
+    if told is not None:
+        return _told(told)
     if type(problem) is ValueError and str(problem).startswith("Failed to parse response"):
         return unreadable(problem)
     return None
@@ -92,16 +98,19 @@ def _closed(code: int, problem: BaseException) -> StreamError:
 
 
 def _error_frame(problem: BaseException) -> Mapping[str, Any] | None:
-    """The ``error`` object of the frame that google-genai failed on: it is in the frames of the traceback alone."""
-    trace = problem.__traceback__
+    """The ``error`` object of the frame that google-genai failed on, if it did.
+
+    Where that is a ``TypeError``, the frame is in the traceback alone.
+    """
+    details = getattr(problem, "details", None)
+    found = [details] if type(problem).__module__ == "google.genai.errors" else []
+    trace = problem.__traceback__ if isinstance(problem, TypeError) else None
     while trace is not None:
-        for name in ("response_json", "response"):
-            frame = trace.tb_frame.f_locals.get(name)
-            told = frame.get("error") if isinstance(frame, Mapping) else None
-            if told:
-                return told if isinstance(told, Mapping) else {"message": str(told)}
+        found += [trace.tb_frame.f_locals.get(name) for name in ("response_json", "response")]
         trace = trace.tb_next
-    return None
+    errors = (frame.get("error") for frame in found if isinstance(frame, Mapping))
+    told = next(filter(None, errors), None)
+    return told if told is None or isinstance(told, Mapping) else {"message": str(told)}
 
 
 def _told(error: Mapping[str, Any]) -> StreamError:

@@ -1,6 +1,8 @@
 """What the client sends, in order, over whichever connection there is.
 
-While there is none, messages wait here, and go out before any later one when there is one again.
+While there is none, messages wait here, and go out before any later one when there is one again. Before them go those
+that were sent and lost with the connection, as far as that is known: a session that is gone on with is as it was when
+its handle was given.
 """
 
 from __future__ import annotations
@@ -25,10 +27,12 @@ class Outgoing:
     Attributes:
         method: The method of google-genai's session that sends it.
         fields: Its arguments.
+        again: Whether it is a question, to be put again if the connection is lost before anything is answered.
     """
 
     method: str
     fields: Mapping[str, Any] = field(default_factory=dict)
+    again: bool = False
 
 
 class Outbox:
@@ -37,8 +41,9 @@ class Outbox:
     Args:
         limit: Messages that wait while there is no connection, and that are remembered to be sent again; when so
             many wait, a sender waits too.
-        remember: Keep what was sent until the server says that it was consumed (``consumed``), to send it again on
-            the next connection: transparent resumption.
+        remember: Keep all that was sent until the server says that it was consumed (``consumed``), to send it again
+            on the next connection: transparent resumption. Else questions alone are kept, until something of the
+            answer comes (``answered``).
     """
 
     def __init__(self, limit: int, *, remember: bool = False) -> None:
@@ -46,7 +51,7 @@ class Outbox:
         self._remember = remember
         self._session: Any = None
         self._waiting: deque[Outgoing] = deque()
-        self._sent: deque[Outgoing] = deque()  # on this connection, and not known to be consumed
+        self._sent: deque[Outgoing] = deque()  # on this connection, and perhaps lost with it
         self._first = 1  # the index of the first of them; the setup is number 0
         self._order = asyncio.Lock()
         self._changed = asyncio.Event()
@@ -88,9 +93,14 @@ class Outbox:
 
     def consumed(self, index: int) -> None:
         """The session's newest handle holds all messages up to this one: they need not be sent again."""
-        while self._sent and self._first <= index:
+        while self._remember and self._sent and self._first <= index:
             self._sent.popleft()
             self._first += 1
+
+    def answered(self) -> None:
+        """The model has begun to answer: a question that was lost now would show its answer twice."""
+        if not self._remember:
+            self._sent.clear()
 
     def close(self, problem: BaseException | None = None) -> None:
         """Nothing can be sent any more; who waits to send is told so."""
@@ -115,7 +125,7 @@ class Outbox:
             self._note(message)
 
     def _note(self, message: Outgoing) -> None:
-        if not self._remember:
+        if not (self._remember or message.again):
             return
         self._sent.append(message)
         if len(self._sent) > self._limit:

@@ -62,9 +62,9 @@ class LiveStream(AsyncIterator[LlmResponse]):
     reader's to answer, with ``send_function_responses``.
 
     **Connections.** A connection that goes away or is lost is followed by another with the newest handle. What is sent
-    meanwhile waits. A turn that was open then ends as ``incomplete`` / ``STREAM_CUT``: what had come is kept, and
-    whatever the server says afterwards is another turn. Where the session cannot be gone on with, that final is
-    followed by the error.
+    meanwhile waits, and written words that were lost before anything answered them are sent again. A turn that was open
+    then ends as ``incomplete`` / ``STREAM_CUT``: what had come is kept, and whatever the server says afterwards is
+    another turn. Where the session cannot be gone on with, that final is followed by the error.
 
     **Playback.** When the user cuts in, the transcript is cut to what was heard: by the client's own report
     (``playback_position``), else by a clock that plays each turn in real time from the moment its first audio is read.
@@ -218,7 +218,7 @@ class LiveStream(AsyncIterator[LlmResponse]):
         Raises:
             ConnectionLostError: (as all of these) the session has ended.
         """
-        await self._send("send_realtime_input", text=text, asks=True)
+        await self._send("send_realtime_input", text=text, asks=True, again=True)
 
     async def send_content(
         self, turns: str | types.Content | Sequence[types.Content] | Mapping[str, Any], *, turn_complete: bool = True
@@ -231,7 +231,9 @@ class LiveStream(AsyncIterator[LlmResponse]):
         """
         if isinstance(turns, str):
             turns = types.Content(role="user", parts=[types.Part(text=turns)])
-        await self._send("send_client_content", turns=turns, turn_complete=turn_complete, asks=turn_complete)
+        await self._send(
+            "send_client_content", turns=turns, turn_complete=turn_complete, asks=turn_complete, again=True
+        )
 
     async def send_audio(self, data: bytes, mime_type: str = _MICROPHONE) -> None:
         """Send a piece of the user's voice: 16-bit PCM, one channel."""
@@ -271,11 +273,11 @@ class LiveStream(AsyncIterator[LlmResponse]):
         """How much of the model's audio in this turn the user has heard, in milliseconds; takes the clock's place."""
         self._clock.report(ms)
 
-    async def _send(self, method: str, *, asks: bool = False, **fields: Any) -> None:
+    async def _send(self, method: str, *, asks: bool = False, again: bool = False, **fields: Any) -> None:
         if self._reader is None:
             raise RuntimeError("a LiveStream is entered with 'async with' before anything is sent")
         self._asked = self._asked or asks
-        await self._outbox.send(Outgoing(method, fields))
+        await self._outbox.send(Outgoing(method, fields, again))
 
     # ------------------------------------------------------------- reading
 
@@ -422,7 +424,9 @@ class LiveStream(AsyncIterator[LlmResponse]):
         if response.turn_complete:
             self._put(self._ended(response))
             return
-        self._open = self._open or _says_something(response)
+        if _says_something(response):
+            self._open = True
+            self._outbox.answered()
         self._put(response)
         for call in response.executable_function_calls():
             self._take_call(call)

@@ -269,3 +269,55 @@ def test_transparent_resumption_sends_again_what_was_not_consumed() -> None:
         run(main())
         again = [message.audio[:1] for message in server.messages if message.connection == 1]
         assert again == [b"\x01", b"\x02"]  # the text was number 1, the first audio number 2
+
+
+THREE = ("One and", "Two and", "Three and")
+
+
+#: All places but those between a turn's end and its handle: there the server itself has lost the turn.
+PLACES = [n for n in range(3, 18) if n not in (7, 12, 17)]
+
+
+@pytest.mark.parametrize("fault", [*(f"drop={n}" for n in PLACES), *(f"close=1011@{n}" for n in (3, 5, 8, 13))])
+def test_wherever_it_breaks_each_turn_is_there_once(fault: str) -> None:
+    """Handles come between the turns; the user asks again where an answer broke off."""
+    turns_of_three = [
+        [
+            ASKED,
+            *(output_transcript(f" {word}"[:9]) for word in words.split()),
+            text("."),
+            turn_complete(),
+            resumption(words),
+        ]
+        for words in THREE
+    ]
+    conversation = Conversation([ASKED, turn_complete(), resumption("zero")], *turns_of_three)
+
+    async def main() -> None:
+        answers, responses = [], []
+        async with talk(server) as live:
+            await live.send_text("hello")
+            await turn(live)
+            await until(live, lambda response: response.live_session_resumption_update)
+            for words in THREE:
+                while True:
+                    await live.send_text(words)
+                    got = await until(live, lambda response: response.turn_complete or response.error_code)
+                    responses.append(got)
+                    if got[-1].turn_complete:
+                        break
+                answers.append(got)
+            assert live.connections <= 2
+        for got in responses:
+            shown = [r.output_transcription.text for r in got if r.partial and r.output_transcription]
+            kept = [r.output_transcription.text for r in got if not r.partial and r.output_transcription]
+            assert kept == (["".join(shown)] if shown else [])
+        said = [
+            [r.output_transcription.text for r in got if not r.partial and r.output_transcription] for got in answers
+        ]
+        assert said == [[" One and"], [" Two and"], [" Three and"]]
+
+    with LiveServer(conversation) as server:
+        server.queue_fault(fault)
+        server.queue_fault()
+        run(main())

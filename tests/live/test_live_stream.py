@@ -11,7 +11,13 @@ import pytest
 from google import genai
 from live_talk import QUIET, VOICE, audio_of, brief, finals, run, talk, turn, until
 
-from adk_stream.errors import ConnectionLostError, MalformedStreamError, ProviderError, RateLimitError
+from adk_stream.errors import (
+    ConnectionLostError,
+    MalformedStreamError,
+    ProviderError,
+    RateLimitError,
+    StreamTimeoutError,
+)
 from adk_stream.live import LiveStream
 from adk_stream.testing import Conversation, LiveServer
 from adk_stream.testing.live_messages import (
@@ -19,6 +25,7 @@ from adk_stream.testing.live_messages import (
     generation_complete,
     input_transcript,
     output_transcript,
+    resumption,
     spoken,
     text,
     together,
@@ -144,7 +151,10 @@ def test_a_lost_connection() -> None:
         run(main())
 
 
-def test_an_error_as_a_message() -> None:
+@pytest.mark.parametrize("handle", [[], [resumption("h1")]])
+def test_an_error_as_a_message(handle: list[Any]) -> None:
+    """It ends the session, whether that could be gone on with or not."""
+
     async def main() -> None:
         async with talk(server) as live:
             await live.send_text("1")
@@ -156,7 +166,8 @@ def test_an_error_as_a_message() -> None:
         assert (responses[-1].status, responses[-1].error_code) == ("failed", "UNAVAILABLE")
         assert responses[-1].text == "Hel"
 
-    with LiveServer(Conversation([ASKED, text("Hel"), STALL]), faults="error_event=2") as server:
+    conversation = Conversation([ASKED, *handle, text("Hel"), STALL])
+    with LiveServer(conversation, faults=f"error_event={2 + len(handle)}") as server:
         run(main())
 
 
@@ -191,6 +202,32 @@ def test_a_session_that_cannot_be_had() -> None:
         assert caught.value.status == 403
 
     with LiveServer(Conversation([]), faults="status=403") as server:
+        run(main())
+
+
+def test_a_connection_that_takes_too_long() -> None:
+    async def main() -> None:
+        with pytest.raises(StreamTimeoutError):
+            async with talk(server, connect_timeout=0.1):
+                pass
+
+    with LiveServer(Conversation([]), faults="slow_first=1") as server:
+        run(main())
+
+
+def test_a_task_that_is_cancelled_while_it_connects_leaves_nothing() -> None:
+    async def enter() -> None:
+        async with talk(server):
+            pass
+
+    async def main() -> None:
+        task = asyncio.create_task(enter())
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with LiveServer(Conversation([]), faults="slow_first=1") as server:
         run(main())
 
 
@@ -412,3 +449,19 @@ def test_a_voice_conversation_with_an_interruption() -> None:
         ("output", "Fine."),
         ("complete", "completed"),
     ]
+
+
+def test_what_an_error_of_the_client_means() -> None:
+    """google-genai's own classes, as it raises them and as it would if it read the error frame itself."""
+    from google.genai import errors
+
+    from adk_stream.live.faults import live_error, may_resume
+
+    told = live_error(errors.ServerError(503, {"error": {"status": "UNAVAILABLE", "message": "busy"}}))
+    assert isinstance(told, ProviderError)
+    assert (told.code, told.message, may_resume(told)) == ("UNAVAILABLE", "busy", False)
+    with pytest.raises(errors.APIError) as caught:
+        errors.APIError.raise_error(1012, "restarting", None)
+    assert may_resume(live_error(caught.value))
+    own = ValueError("not the client's")
+    assert live_error(own) is own
