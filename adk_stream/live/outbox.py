@@ -8,6 +8,7 @@ its handle was given.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from adk_stream.errors import ConnectionLostError
 from .faults import close_code
 
 __all__ = ["Outbox", "Outgoing"]
+
+_log = logging.getLogger("adk_stream.live")
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,12 @@ class Outbox:
         self._sent.clear()
         self._first = 1
         while self._waiting:
-            await _put_out(session, self._waiting[0])
+            try:
+                await _put_out(session, self._waiting[0])
+            except Exception as problem:
+                if _is_lost(problem):
+                    raise
+                _log.warning("a message that had waited could not be sent: %r", problem)
             self._note(self._waiting.popleft())
         self._session = session
         self._changed.set()
@@ -115,8 +123,8 @@ class Outbox:
         try:
             await _put_out(session, message)
         except Exception as problem:
-            if close_code(problem) is None and not isinstance(problem, OSError):
-                raise  # the message's own fault
+            if not _is_lost(problem):
+                raise
             if self._session is session:
                 self._session = None
             self._waiting.append(message)
@@ -131,6 +139,11 @@ class Outbox:
         if len(self._sent) > self._limit:
             self._sent.popleft()
             self._first += 1
+
+
+def _is_lost(problem: Exception) -> bool:
+    """Whether it is the connection that failed, and not the message."""
+    return close_code(problem) is not None or isinstance(problem, OSError)
 
 
 async def _put_out(session: Any, message: Outgoing) -> None:
