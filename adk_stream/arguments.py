@@ -314,13 +314,8 @@ class PathArguments(msgspec.Struct):
         if type(partial) is dict and len(partial) == 2 + ("willContinue" in partial):
             # The hot path, a further piece of a string, and no other value beside it.
             place, text = partial.get("jsonPath"), partial.get("stringValue")
-            if type(place) is str and type(text) is str:
-                known = self.leaves.get(place)
-                if known is not None and known.fragments is not None:
-                    known.fragments.append(text)
-                    if len(known.fragments) >= _BLOCK:
-                        known.compact()
-                    return
+            if type(place) is str and type(text) is str and self.grow(place, text):
+                return
         path: object = None
         try:
             if not isinstance(partial, Mapping):
@@ -331,6 +326,16 @@ class PathArguments(msgspec.Struct):
                 self._put(path, value)
         except _Misfit as misfit:
             self._report(path, misfit)
+
+    def grow(self, path: str, text: str) -> bool:
+        """Take a further piece of a string whose place was written in the same way before; False for any other."""
+        known = self.leaves.get(path)
+        if known is None or known.fragments is None:
+            return False
+        known.fragments.append(text)
+        if len(known.fragments) >= _BLOCK:
+            known.compact()
+        return True
 
     def merge_args(self, args: Mapping[str, Any] | None) -> None:
         """Take `args` that came as an object; nothing is shared with it afterwards. Never raises."""

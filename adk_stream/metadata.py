@@ -7,11 +7,12 @@ makes google-genai objects of the result once, at the end.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
 import msgspec
 
-__all__ = ["Metadata", "as_wire", "merge_into", "merge_nested", "take_snapshot"]
+__all__ = ["Metadata", "as_wire", "counts_as_wire", "merge_into", "merge_nested", "take_snapshot"]
 
 
 def as_wire(value: Any) -> Any:
@@ -21,6 +22,23 @@ def as_wire(value: Any) -> Any:
     if isinstance(value, list):
         return [as_wire(item) for item in value]
     return value
+
+
+def counts_as_wire(counts: Any) -> dict[str, Any]:
+    """``as_wire`` of a google-genai object that mostly counts: plain numbers are read from it, which costs less."""
+    names = _wire_names(counts.__class__)
+    wire: dict[str, Any] = {}
+    for name, value in counts.__dict__.items():
+        if type(value) is int:
+            wire[names[name]] = value
+        elif value is not None:
+            return cast("dict[str, Any]", as_wire(counts))
+    return wire
+
+
+@cache
+def _wire_names(cls: Any) -> dict[str, str]:
+    return {name: field.alias or name for name, field in cls.model_fields.items()}
 
 
 def take_snapshot(own: dict[str, Any], new: Mapping[str, Any]) -> None:

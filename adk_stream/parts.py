@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, ItemsView, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AudioDelta",
     "CallDelta",
+    "Growth",
     "LiveSignal",
     "PartAssembler",
     "PartDelta",
@@ -213,6 +214,48 @@ class StreamChunk(msgspec.Struct):
     live: LiveSignal | None = None
     empty: bool = False
     audio: AudioDelta | None = None
+
+
+class Growth(msgspec.Struct, gc=False):
+    """What nearly every event of nearly every stream is: text that an open part grows by, and nothing else.
+
+    It is a StreamChunk in few fields, since making and reading one in all its fields costs more than the rest of the
+    work on such an event. Beside the text it may bring usage, and nothing else that is new.
+
+    Attributes:
+        index: The part's place.
+        text: What it grows by: not empty.
+        kind: ``"text"``, ``"thought"``, or ``"arguments"`` of a call.
+        call: Id and name of the call.
+        path: Where in Gemini's streamed arguments the text belongs (a JSONPath); None: it is of the call's JSON text.
+        value_goes_on: Gemini's word that more of the value at that place will come.
+        usage: Token counts so far, in wire form.
+        candidate_index: Which candidate (choice) the part belongs to.
+    """
+
+    index: int
+    text: str
+    kind: str = "text"
+    call: tuple[str | None, str | None] = (None, None)
+    path: str | None = None
+    value_goes_on: bool = False
+    usage: dict[str, Any] | None = None
+    candidate_index: int = 0
+
+    error: ClassVar[StreamFault | None] = None  # as a StreamChunk's
+
+    def chunk(self) -> StreamChunk:
+        """The same as a StreamChunk."""
+        if self.kind != "arguments":
+            part = StreamedPart(PartDelta(self.text, self.kind == "thought"), self.index, True)
+        elif self.path is None:
+            part = StreamedPart(PartDelta(function_call=CallDelta(*self.call)), self.index, True, self.text)
+        else:
+            fragment: dict[str, Any] = {"jsonPath": self.path, "stringValue": self.text}
+            fragment |= {"willContinue": True} if self.value_goes_on else {}
+            call = CallDelta(*self.call, None, [fragment], True)
+            part = StreamedPart(PartDelta(function_call=call), self.index, True)
+        return StreamChunk((part,), self.candidate_index, usage_metadata=self.usage)
 
 
 def part_delta(part: types.Part | PartDelta) -> PartDelta:
@@ -558,9 +601,21 @@ class PartAssembler(msgspec.Struct):
                 slot.note(delta)
             slot.has_text = True
             if delta.text and slot.text.append(delta.text):
-                self._grow(len(slot.text.blocks[-1]))
+                self.grew(len(slot.text.blocks[-1]))
             return slot
         return self._add_other(group, index, slot, streamed, delta)
+
+    def growing(self, growth: Growth, response_id: str | None) -> TextSlot | CallSlot | None:
+        """The open part that does nothing but grow by this; None where it takes ``add`` to tell what it means."""
+        group = self.groups[-1] if self.groups else None
+        slot = None if group is None else group.slots.get(growth.index)
+        if group is None or slot is None or slot.complete or group.response_id != response_id:
+            return None
+        if growth.kind == "arguments":
+            return slot if type(slot) is CallSlot else None
+        if type(slot) is not TextSlot or slot.thought is not (growth.kind == "thought"):
+            return None
+        return None if growth.index < group.newest_complete else slot
 
     def _add_other(
         self, group: Group, index: int, slot: Slot | None, streamed: StreamedPart, delta: PartDelta
@@ -571,7 +626,7 @@ class PartAssembler(msgspec.Struct):
         if audio is None:
             if not streamed.partial:
                 group.newest_complete = max(group.newest_complete, index)
-            self._grow(_weight(delta.whole))
+            self.grew(_weight(delta.whole))
             return group.put(index, self._new(WholeSlot(delta.whole, delta.provider, not streamed.partial)))
         mime_type, data = audio
         if not self.keep_audio:
@@ -579,7 +634,7 @@ class PartAssembler(msgspec.Struct):
         if not isinstance(slot, AudioSlot) or slot.mime_type != mime_type:
             slot = group.put(index, self._new(AudioSlot(mime_type)))
         slot.data.append(data)
-        self._grow(len(data))
+        self.grew(len(data))
         return slot
 
     def _replace_text(self, group: Group, index: int, delta: PartDelta, partial: bool) -> Slot:
@@ -591,7 +646,7 @@ class PartAssembler(msgspec.Struct):
         slot = TextSlot(delta.thought)
         slot.append(delta)
         slot.complete = not partial
-        self._grow(len(delta.text or ""))
+        self.grew(len(delta.text or ""))
         if slot.complete:
             group.newest_complete = max(group.newest_complete, index)
         return group.put(index, self._new(slot))
@@ -608,12 +663,12 @@ class PartAssembler(msgspec.Struct):
             slot = group.put(index, self._new(CallSlot()))
         if streamed.partial:
             if slot.append(delta, streamed.arguments_delta):
-                self._grow(len(slot.text.blocks[-1]))
+                self.grew(len(slot.text.blocks[-1]))
             return slot
         slot.close(delta, streamed.arguments_delta)
         if slot.id is None:
             slot.id = self._make_id()
-        self._grow(len(streamed.arguments_delta or "") if slot.args is None else _weight(slot.args))
+        self.grew(len(streamed.arguments_delta or "") if slot.args is None else _weight(slot.args))
         group.newest_complete = max(group.newest_complete, index)
         return slot
 
@@ -699,7 +754,12 @@ class PartAssembler(msgspec.Struct):
             self.text_came = True
         return slot
 
-    def _grow(self, size: int) -> None:
+    def grew(self, size: int) -> None:
+        """Count what is held.
+
+        Raises:
+            StreamLimitError: it is more than the limits allow.
+        """
         self.size += size
         if self.size > self.limits.max_response_bytes:
             raise StreamLimitError(f"more than {self.limits.max_response_bytes} bytes in one response")

@@ -7,12 +7,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from adk_stream.aggregator.ending import as_words, end_fields, fault_of, metadata_fields
+from adk_stream.aggregator.growing import Grower, grower_of
 from adk_stream.aggregator.shown import Shell, audio_part, is_audio, is_refusal, is_run, shown_part
 from adk_stream.aggregator.state import CandidateState, StreamState, TurnState
 from adk_stream.aggregator.turns import close_turn, take_in_turn
 from adk_stream.errors import EmptyResponseError, SnapshotError
 from adk_stream.metadata import as_wire, merge_into, take_snapshot
-from adk_stream.parts import PartAssembler, StreamChunk, StreamLimits
+from adk_stream.parts import Growth, PartAssembler, StreamChunk, StreamLimits
 from adk_stream.providers.gemini import GeminiReader, is_empty
 from adk_stream.providers.gemini_live import LiveReader
 
@@ -68,6 +69,7 @@ class StreamingResponseAggregator:
             raise ValueError(f"candidate_index is an index from 0, not {candidate_index!r}")
         self._state = StreamState.fresh(flush, candidate_index, audio, limits or StreamLimits())
         self._shell: Shell | None = None
+        self._growers: dict[int, Grower] = {}  # by the part's place; only until the next chunk of another kind
 
     def process_response(self, chunk: Any) -> Iterator[LlmResponse]:
         """Take a chunk in, and give the responses it leads to.
@@ -90,6 +92,9 @@ class StreamingResponseAggregator:
             audio = self._audio_as_it_is(chunk, state, state.turn)
             if audio is not None:
                 return iter((audio,))
+        growth = None if state.sdk_reader is None else state.sdk_reader.grow_object(chunk)
+        if growth is not None:
+            return iter(self._grow(growth))
         chunks = self._reader_of(chunk).read_object(chunk)
         if len(chunks) == 1:
             return iter(self.take(chunks[0]))
@@ -121,8 +126,34 @@ class StreamingResponseAggregator:
         self._state.provider = provider
         self._state.seen = True
 
-    def take(self, chunk: StreamChunk) -> list[LlmResponse]:
+    def _grow(self, growth: Growth) -> list[LlmResponse]:
+        state = self._state
+        grow = self._growers.get(growth.index) if growth.candidate_index == state.candidate.index else None
+        if grow is None:
+            grow = self._grower(growth)
+            if grow is None:
+                return self.take(growth.chunk())
+        if growth.usage is not None:
+            take_snapshot(state.usage, growth.usage)
+        partial = grow(growth)
+        return [] if partial is None else [partial]
+
+    def _grower(self, growth: Growth) -> Grower | None:
+        state = self._state
+        if state.turn is not None or growth.candidate_index != state.candidate.index:
+            return None
+        shell = self._shell or self._new_shell()
+        grower = grower_of(growth, state.candidate.assembler, state.response_id, shell)
+        if grower is not None:
+            self._growers[growth.index] = grower
+        return grower
+
+    def take(self, chunk: StreamChunk | Growth) -> list[LlmResponse]:
         """``process_response`` of a StreamChunk, as a list."""
+        if isinstance(chunk, Growth):
+            return self._grow(chunk)
+        if self._growers:
+            self._growers.clear()
         state = self._state
         if chunk.audio is not None and state.turn is not None:
             audio = chunk.audio
@@ -325,6 +356,7 @@ class StreamingResponseAggregator:
         state = self._state
         self._state = StreamState.fresh(state.flush, state.wanted, state.audio, state.limits)
         self._shell = None
+        self._growers.clear()
         if not state.seen and error is None:
             return None
         candidate = state.candidate

@@ -27,18 +27,30 @@ if TYPE_CHECKING:
 
     from adk_stream.response import LlmResponse, Template
 
-__all__ = ["Shell", "audio_part", "is_audio", "is_refusal", "is_run", "shown_part"]
+__all__ = [
+    "Shell",
+    "audio_part",
+    "call_makers",
+    "fragment_maker",
+    "is_audio",
+    "is_refusal",
+    "is_run",
+    "shown_part",
+    "streamed_call_maker",
+]
 
 
 class Shell:
     """A partial response of this stream without its parts."""
 
     def __init__(self, role: str | None, model_version: str | None, response_id: str | None) -> None:
-        from adk_stream.response import Template
+        from adk_stream.response import Template, nested_maker
 
-        self.content_with = _content_maker(role or "model")
-        told = {"model_version": model_version, "response_id": response_id}
-        self.response_with = Template(_empty_response().clone(told)).maker("content")
+        content = _empty_content(role or "model")
+        response = Template(_empty_response().clone({"model_version": model_version, "response_id": response_id}))
+        self.content_with = content.maker("parts")
+        self.response_with = response.maker("content")
+        self.with_text, self.with_thought = (nested_maker(response, content, part, "text") for part in _text_parts())
 
 
 @cache
@@ -53,26 +65,33 @@ def _empty_response() -> Template[LlmResponse]:
 
 
 @lru_cache(maxsize=16)  # a role may be anything that a provider writes
-def _content_maker(role: str) -> Callable[[list[types.Part]], types.Content]:
+def _empty_content(role: str) -> Template[types.Content]:
     from google.genai import types
 
     from adk_stream.response import Template
 
-    return Template(types.Content(parts=[], role=role)).maker("parts")
+    return Template(types.Content(parts=[], role=role))
+
+
+@cache
+def _text_parts() -> tuple[Template[types.Part], Template[types.Part]]:
+    """A part of a text, and of a thought."""
+    from google.genai import types
+
+    from adk_stream.response import Template
+
+    return Template(types.Part(text="")), Template(types.Part(text="", thought=True))
 
 
 @cache
 def _text_makers() -> tuple[Callable[[str], types.Part], Callable[[str], types.Part]]:
     """Functions that make a part of a text, and of a thought."""
-    from google.genai import types
-
-    from adk_stream.response import Template
-
-    return Template(types.Part(text="")).maker("text"), Template(types.Part(text="", thought=True)).maker("text")
+    text, thought = _text_parts()
+    return text.maker("text"), thought.maker("text")
 
 
 @cache
-def _call_makers() -> tuple[Callable[[Any], types.Part], Callable[[Any, Any], types.Part], Callable[..., Any]]:
+def call_makers() -> tuple[Callable[[Any], types.Part], Callable[[Any, Any], types.Part], Callable[..., Any]]:
     """Functions that make a part of a call, one of a call and metadata, and the call itself of id and name."""
     from google.genai import types
 
@@ -85,6 +104,19 @@ def _call_makers() -> tuple[Callable[[Any], types.Part], Callable[[Any, Any], ty
         Template(told).pair_maker("function_call", "part_metadata"),
         Template(call).pair_maker("id", "name"),
     )
+
+
+@lru_cache(maxsize=256)
+def streamed_call_maker(
+    call_id: str | None, name: str | None
+) -> Callable[[list[types.PartialArg]], types.FunctionCall]:
+    """A function that makes this call as it shows a fragment that came by path."""
+    from google.genai import types
+
+    from adk_stream.response import Template
+
+    call = types.FunctionCall(id=call_id, name=name, will_continue=True, partial_args=[])
+    return Template(call).maker("partial_args")
 
 
 @cache
@@ -104,12 +136,14 @@ def _audio_makers() -> tuple[Callable[[Any], types.Part], Callable[[Any, Any], t
 
 
 @cache
-def _fragment_template() -> Template[types.PartialArg]:
+def fragment_maker(will_continue: bool) -> Callable[[str, str], types.PartialArg]:
+    """A function that makes a fragment of an argument, of its path and a piece of a string."""
     from google.genai import types
 
     from adk_stream.response import Template
 
-    return Template(types.PartialArg(json_path="", string_value=""))
+    told: dict[str, Any] = {"will_continue": True} if will_continue else {}
+    return Template(types.PartialArg(json_path="", string_value="", **told)).pair_maker("json_path", "string_value")
 
 
 def shown_part(streamed: StreamedPart, slot: Slot | None) -> types.Part | None:
@@ -159,7 +193,7 @@ def _shown_audio(delta: PartDelta, mime_type: str) -> types.Part:
 
 def _shown_call(streamed: StreamedPart, slot: CallSlot) -> types.Part:
     """A fragment of a call: JSON text in ``part_metadata["arguments_delta"]``, or Gemini's ``partial_args``."""
-    make_part, make_told_part, make_call = _call_makers()
+    make_part, make_told_part, make_call = call_makers()
     delta = streamed.part if type(streamed.part) is PartDelta else part_delta(streamed.part)
     shown: types.FunctionCall = make_call(slot.id, slot.name)
     call = delta.function_call
@@ -177,7 +211,7 @@ def _shown_call(streamed: StreamedPart, slot: CallSlot) -> types.Part:
 def _shown_fragment(raw: dict[str, Any]) -> types.PartialArg | None:
     path, text = raw.get("jsonPath"), raw.get("stringValue")
     if len(raw) == 2 and type(path) is str and type(text) is str:
-        return _fragment_template().clone({"json_path": encodable(path), "string_value": encodable(text)})
+        return fragment_maker(False)(encodable(path), encodable(text))
     from google.genai import types
 
     from adk_stream.response import read_lenient

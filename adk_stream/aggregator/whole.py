@@ -81,7 +81,7 @@ class Aggregation(_Whole, Iterator["LlmResponse"]):
         try:
             try:
                 for piece in pieces:
-                    for chunks in line.feed(piece):
+                    for chunks in line.feed_short(piece):
                         if not told:  # whoever gives chunks knows the provider
                             speaks(line.provider)
                             told = True
@@ -139,7 +139,7 @@ class AsyncAggregation(_Whole, AsyncIterator["LlmResponse"]):
         try:
             try:
                 async for piece in pieces:
-                    for chunks in line.feed(piece):
+                    for chunks in line.feed_short(piece):
                         if not told:  # whoever gives chunks knows the provider
                             speaks(line.provider)
                             told = True

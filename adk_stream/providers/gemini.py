@@ -13,17 +13,18 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
 from adk_stream.checkpoint import Snapshotted
 from adk_stream.errors import NativeError
 from adk_stream.indexer import StreamingPartIndexer
-from adk_stream.metadata import as_wire, merge_nested
+from adk_stream.metadata import as_wire, counts_as_wire, merge_nested
 from adk_stream.parts import (
     MADE_ID_PREFIX,
     CallDelta,
+    Growth,
     PartDelta,
     StreamChunk,
     StreamedPart,
@@ -95,6 +96,19 @@ class CandidatePlaces(msgspec.Struct):
 
     indexer: StreamingPartIndexer = msgspec.field(default_factory=StreamingPartIndexer)
     open_calls: list[_OpenCall] = []
+    role: str | None = None  # as last told
+
+    def text_growth(self, text: str | None, thought: bool | None) -> Growth | None:
+        """What goes on with the run of text or thought that is open."""
+        kind, indexer = "thought" if thought else "text", self.indexer
+        return Growth(indexer.run_index, text, kind) if text and indexer.run == kind else None
+
+    def call_growth(self, path: str | None, text: str | None, value_goes_on: bool | None) -> Growth | None:
+        """What goes on with the only call that is open."""
+        if len(self.open_calls) != 1 or path is None or text is None or value_goes_on is False:
+            return None
+        call = self.open_calls[0]
+        return Growth(call.index, text, "arguments", (call.id, call.name), path, bool(value_goes_on))
 
     def place(self, delta: PartDelta) -> StreamedPart | None:
         """The part with its index; None when it says nothing."""
@@ -160,6 +174,8 @@ class GeminiReader(Snapshotted):
 
     candidates: dict[int, CandidatePlaces] = {}
     extras: dict[str, Any] = {}  # response fields that no field of ours holds, as last told
+    response_id: str | None = None  # as last told
+    model_version: str | None = None
 
     @property
     def ended(self) -> bool:
@@ -172,7 +188,7 @@ class GeminiReader(Snapshotted):
             return ()  # some proxies end with the [DONE] of another line
         if event.get("error"):
             return (_fault(event["error"]),)
-        first = StreamChunk(response_id=event.get("responseId"), model_version=event.get("modelVersion"))
+        first = self._first(event.get("responseId"), event.get("modelVersion"))
         usage = event.get("usageMetadata")
         if usage:
             first.usage_metadata = _object(usage)
@@ -189,6 +205,11 @@ class GeminiReader(Snapshotted):
                 self._read_candidate(chunks[-1], candidate)
         return chunks
 
+    def _first(self, response_id: Any, model_version: Any) -> StreamChunk:
+        self.response_id = response_id or self.response_id
+        self.model_version = model_version or self.model_version
+        return StreamChunk(response_id=response_id, model_version=model_version)
+
     def _read_rare(self, chunk: StreamChunk, event: Mapping[str, Any]) -> None:
         extras = {k: v for k, v in event.items() if k not in _RESPONSE_KEYS and v is not None and k != "error"}
         if extras != self.extras:
@@ -201,13 +222,18 @@ class GeminiReader(Snapshotted):
         content = candidate.get("content")
         parts = content.get("parts") if content else None
         if content:
-            chunk.role = content.get("role")
+            chunk.role = self._told_role(chunk.candidate_index, content.get("role"))
         if not candidate.keys() <= _PLAIN_KEYS:
             self._read_end(chunk, candidate)
         if parts:
             chunk.parts = self._place(chunk.candidate_index, map(wire_delta, filter(None, parts)))
         elif content is not None or chunk.terminal:
             chunk.empty = True
+
+    def _told_role(self, index: int, role: Any) -> Any:
+        if role:
+            self._candidate(index).role = role
+        return role
 
     def _candidate(self, index: int) -> CandidatePlaces:
         candidate = self.candidates.get(index)
@@ -239,9 +265,9 @@ class GeminiReader(Snapshotted):
 
     def read_object(self, event: Any) -> Sequence[StreamChunk]:
         """The chunks of a google-genai ``GenerateContentResponse``."""
-        first = StreamChunk(response_id=event.response_id, model_version=event.model_version)
+        first = self._first(event.response_id, event.model_version)
         if event.usage_metadata is not None:
-            first.usage_metadata = as_wire(event.usage_metadata)
+            first.usage_metadata = counts_as_wire(event.usage_metadata)
         if event.prompt_feedback is not None:
             self._read_rare(first, {"promptFeedback": as_wire(event.prompt_feedback)})
         chunks = [first]
@@ -255,7 +281,7 @@ class GeminiReader(Snapshotted):
         chunk.candidate_index = candidate.index or 0
         content = candidate.content
         if content is not None:
-            chunk.role = content.role
+            chunk.role = self._told_role(chunk.candidate_index, content.role)
         rest = candidate.model_fields_set - _PLAIN_KEYS
         if rest:
             self._read_end(chunk, as_wire(candidate.model_copy(update={"content": None})))
@@ -264,9 +290,142 @@ class GeminiReader(Snapshotted):
         elif content is not None or chunk.terminal:
             chunk.empty = True
 
+    # ------------------------------------------------------------- text that goes on
+
+    def grow_bytes(self, data: bytes) -> Growth | None:
+        """``read`` of an event that only goes on with what is open, from its payload; None for any other event."""
+        try:
+            event = _decode_plain(data)
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        candidate = event.candidates[0]
+        places = self.candidates.get(candidate.index)
+        part = candidate.content.parts[0]
+        if places is None or not self._goes_on(event, candidate.content.role, places):
+            return None
+        if part.function_call is None:
+            growth = places.text_growth(part.text, part.thought)
+        elif part.text is None and not part.thought:
+            argument = part.function_call.partial_args[0]
+            growth = places.call_growth(argument.json_path, argument.string_value, argument.will_continue)
+        else:
+            return None
+        return None if growth is None else _completed(growth, candidate.index, event.usage_metadata)
+
+    def grow_object(self, event: types.GenerateContentResponse) -> Growth | None:
+        """``read_object`` of the same."""
+        candidates = event.candidates
+        if not candidates or len(candidates) > 1 or not event.__pydantic_fields_set__ <= _PLAIN_RESPONSE_FIELDS:
+            return None
+        candidate = candidates[0]
+        content = candidate.content
+        if content is None or not candidate.__pydantic_fields_set__ <= _PLAIN_KEYS:
+            return None
+        parts, index = content.parts, candidate.index or 0
+        places = self.candidates.get(index)
+        if not parts or len(parts) > 1 or places is None or not self._goes_on(event, content.role, places):
+            return None
+        part = parts[0]
+        fields = part.__pydantic_fields_set__
+        if part.text is not None:
+            growth = places.text_growth(part.text, bool(part.thought)) if fields <= _PLAIN_TEXT_FIELDS else None
+        elif part.function_call is not None and len(fields) == 1:
+            growth = _call_object_growth(places, part.function_call)
+        else:
+            return None
+        usage = event.usage_metadata
+        return None if growth is None else _completed(growth, index, usage and counts_as_wire(usage))
+
+    def _goes_on(self, event: Any, role: str | None, places: CandidatePlaces) -> bool:
+        """Is it the same response, of the same model, in the same role?"""
+        response_id, model_version = event.response_id, event.model_version
+        return (
+            (response_id is None or response_id == self.response_id)
+            and (model_version is None or model_version == self.model_version)
+            and (role is None or role == places.role)
+        )
+
     def close(self) -> Sequence[StreamChunk]:
         """Nothing: calls that are still open are the assembler's to mark."""
         return ()
+
+
+class _Exact(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
+    """Of an event that says this and nothing else."""
+
+
+class _PlainArgument(_Exact):
+    json_path: str
+    string_value: str
+    will_continue: bool | None = None
+
+
+class _PlainCall(_Exact):
+    partial_args: Annotated[list[_PlainArgument], msgspec.Meta(min_length=1, max_length=1)]
+    will_continue: Literal[True]
+
+
+class _PlainPart(_Exact):
+    text: str | None = None
+    thought: bool = False
+    function_call: _PlainCall | None = None
+
+
+class _PlainContent(_Exact):
+    parts: Annotated[list[_PlainPart], msgspec.Meta(min_length=1, max_length=1)]
+    role: str | None = None
+
+
+class _PlainCandidate(_Exact):
+    content: _PlainContent
+    index: int = 0
+
+
+class _PlainResponse(_Exact):
+    candidates: Annotated[list[_PlainCandidate], msgspec.Meta(min_length=1, max_length=1)]
+    usage_metadata: dict[str, int | str | list[dict[str, int | str]]] | None = None
+    model_version: str | None = None
+    response_id: str | None = None
+
+
+_decode_plain = msgspec.json.Decoder(_PlainResponse).decode
+
+_PLAIN_RESPONSE_FIELDS = frozenset(
+    {
+        "candidates",
+        "usage_metadata",
+        "model_version",
+        "response_id",
+        "sdk_http_response",
+        "automatic_function_calling_history",
+        "parsed",
+    }
+)
+_PLAIN_TEXT_FIELDS = frozenset({"text", "thought"})
+
+
+def _completed(growth: Growth, candidate_index: int, usage: Any) -> Growth:
+    if candidate_index:
+        growth.candidate_index = candidate_index
+    if usage:
+        growth.usage = usage
+    return growth
+
+
+def _call_object_growth(places: CandidatePlaces, call: types.FunctionCall) -> Growth | None:
+    fragments = call.partial_args
+    if not call.will_continue or not call.__pydantic_fields_set__ <= _STREAMED_CALL_FIELDS:
+        return None
+    if not fragments or len(fragments) > 1:
+        return None
+    fragment = fragments[0]
+    if not fragment.__pydantic_fields_set__ <= _STRING_FIELDS:
+        return None
+    return places.call_growth(fragment.json_path, fragment.string_value, fragment.will_continue)
+
+
+_STREAMED_CALL_FIELDS = frozenset({"partial_args", "will_continue"})
+_STRING_FIELDS = frozenset({"json_path", "string_value", "will_continue"})
 
 
 def is_empty(response: types.GenerateContentResponse) -> bool:

@@ -13,11 +13,14 @@ import msgspec
 
 from adk_stream.checkpoint import pack, unpack
 from adk_stream.errors import MalformedStreamError, SnapshotError, StreamLimitError, UnknownLineError
-from adk_stream.parts import StreamChunk, StreamLimits
+from adk_stream.parts import Growth, StreamChunk, StreamLimits
 from adk_stream.providers import DONE, LINES, Reader, open_reader, reader_type
 from adk_stream.wire import MAX_DEPTH, BytesDecoder, WireEvent, decode_json, detect_line, is_too_deep
 
 __all__ = ["Line"]
+
+#: What one event gives.
+_Chunks = Sequence[StreamChunk | Growth]
 
 #: The fast half of ``decode_json``, for the hot path.
 _decode_plain = msgspec.json.Decoder().decode
@@ -76,7 +79,8 @@ class Line:
         self._decoder = BytesDecoder(max_event_bytes=self._limits.max_event_bytes)
         self._undetected: list[tuple[Any, str | None]] = []
         self._reader: Reader | None = None
-        self._read_bytes: Callable[[bytes], Sequence[StreamChunk] | None] | None = None
+        self._short: Callable[[bytes], Sequence[StreamChunk] | Growth | None] | None = None
+        self._grow_object: Callable[[Any], Growth | None] | None = None
         if self.provider is not None:
             self._use(self._open(self.provider))
 
@@ -90,7 +94,8 @@ class Line:
 
     def _use(self, reader: Reader) -> None:
         self._reader = reader
-        self._read_bytes = getattr(reader, "read_bytes", None)  # a reader may know its commonest event by its bytes
+        self._short = getattr(reader, "grow_bytes", None) or getattr(reader, "read_bytes", None)
+        self._grow_object = getattr(reader, "grow_object", None)
 
     def feed(self, piece: Any) -> Iterable[Sequence[StreamChunk]]:
         """The chunks of one piece: bytes or str as the network gave them, a decoded event, or an SDK object.
@@ -98,6 +103,10 @@ class Line:
         Raises:
             MalformedStreamError: an event cannot be read; the chunks of the events before it were given.
         """
+        return map(_as_chunks, self.feed_short(piece))
+
+    def feed_short(self, piece: Any) -> Iterable[_Chunks]:
+        """``feed``, with a Growth in the place of a chunk that says no more than that: an aggregator takes either."""
         if not isinstance(piece, bytes):
             if isinstance(piece, (bytearray, memoryview)):
                 piece = bytes(piece)
@@ -109,11 +118,13 @@ class Line:
                 return self._feed_event(piece, None)
             else:
                 return self._feed_object(piece)
-        if self._read_bytes is not None and self._decoder.is_whole(piece):
-            chunks = self._read_bytes(piece)
-            if chunks is not None:
+        short = self._short
+        payload = None if short is None else self._decoder.payload(piece)
+        if short is not None and payload is not None:
+            found = short(payload)
+            if found is not None:
                 self.event_count += 1
-                return (chunks,)
+                return ((found,) if isinstance(found, Growth) else found,)
         try:
             events = self._decoder.feed(piece)
         except StreamLimitError as problem:
@@ -133,13 +144,13 @@ class Line:
             events = self._decoder.close()
         except StreamLimitError as problem:
             raise self._too_large(problem) from None
-        yield from self._decode(events)
+        yield from map(_as_chunks, self._decode(events))
         if self._reader is None and self._undetected:
             # an error body says the same in every line
             if not all(isinstance(event, Mapping) and event.get("error") for event, _ in self._undetected):
                 event = self._undetected[0][0]
                 raise UnknownLineError("no event tells the provider", event_number=1, excerpt=str(event))
-            yield from self._detected("gemini")
+            yield from map(_as_chunks, self._detected("gemini"))
         yield self.rest()
 
     def rest(self) -> Sequence[StreamChunk]:
@@ -149,14 +160,14 @@ class Line:
         self._closed = True
         return self._reader.close()
 
-    def _decode(self, events: Sequence[WireEvent]) -> Iterator[Sequence[StreamChunk]]:
+    def _decode(self, events: Sequence[WireEvent]) -> Iterator[_Chunks]:
         for event in events:
             if self._reader is None:
                 yield from self._feed_undetected(event)
             else:
                 yield self._read_wire(event)
 
-    def _feed_undetected(self, event: WireEvent) -> Iterator[Sequence[StreamChunk]]:
+    def _feed_undetected(self, event: WireEvent) -> Iterator[_Chunks]:
         value = self._value(event)
         if value is not _SKIPPED:
             yield from self._feed_event(value, event.name)
@@ -173,12 +184,12 @@ class Line:
                 return _SKIPPED
             raise self._malformed(f"not JSON ({problem})", event.data) from problem
 
-    def _read_wire(self, event: WireEvent) -> Sequence[StreamChunk]:
-        if self._read_bytes is not None and event.name != "error":
-            chunks = self._read_bytes(event.data)
-            if chunks is not None:
+    def _read_wire(self, event: WireEvent) -> _Chunks:
+        if self._short is not None and event.name != "error":
+            found = self._short(event.data)
+            if found is not None:
                 self.event_count += 1
-                return chunks
+                return (found,) if isinstance(found, Growth) else found
         try:
             value = _decode_plain(event.data)
         except (msgspec.DecodeError, RecursionError):
@@ -192,7 +203,7 @@ class Line:
         name = event.name
         return self._read(_error_event(value) if name == "error" else value, name)
 
-    def _feed_event(self, event: Any, name: str | None) -> Iterator[Sequence[StreamChunk]]:
+    def _feed_event(self, event: Any, name: str | None) -> Iterator[_Chunks]:
         self.event_count += 1
         if self._passes_over(event):
             return
@@ -220,7 +231,7 @@ class Line:
             return True
         raise self._malformed("JSON nested too deeply", "")
 
-    def _detected(self, provider: str) -> Iterator[Sequence[StreamChunk]]:
+    def _detected(self, provider: str) -> Iterator[_Chunks]:
         self.provider = provider
         self._use(self._open(provider))
         waiting, self._undetected = self._undetected, []
@@ -236,14 +247,15 @@ class Line:
                 return ()
             raise self._malformed(f"an event of unknown shape ({problem})", str(event)) from problem
 
-    def _feed_object(self, event: Any) -> Iterator[Sequence[StreamChunk]]:
+    def _feed_object(self, event: Any) -> Iterator[_Chunks]:
         self.event_count += 1
         if self._reader is None:
             self.provider = _provider_of(event)
             self._use(self._open(self.provider))
         assert self._reader is not None
         try:
-            yield self._reader.read_object(event)
+            growth = None if self._grow_object is None else self._grow_object(event)
+            yield self._reader.read_object(event) if growth is None else (growth,)
         except _UNREADABLE as problem:
             if not self._skip:
                 raise self._malformed(f"an object of unknown shape ({problem})", repr(event)) from problem
@@ -288,6 +300,10 @@ class Line:
         if state.provider is not None and state.reader is not None:
             line._use(reader_type(state.provider).restore(state.reader))
         return line
+
+
+def _as_chunks(found: _Chunks) -> Sequence[StreamChunk]:
+    return [each.chunk() if isinstance(each, Growth) else each for each in found]
 
 
 def _has_many_brackets(event: Any) -> bool:

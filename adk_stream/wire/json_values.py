@@ -54,6 +54,10 @@ class _JsonValuesDecoder(BufferedDecoder):
         self._take(data, events)
         return self._deliver(events)
 
+    def payload(self, data: bytes) -> bytes | None:
+        """These bytes, if they could be a JSON object with nothing to be framed, as a websocket's frame is."""
+        return None
+
     def close(self) -> list[WireEvent]:
         """What is left: a value that never closed, a last scalar."""
         events: list[WireEvent] = []
@@ -181,6 +185,12 @@ class JsonLinesDecoder(_JsonValuesDecoder, tag="json-lines"):
             else:
                 events.append(WireEvent(rest.strip(_WHITE_SPACE)))
         return self._deliver(events)
+
+    def payload(self, data: bytes) -> bytes | None:
+        """These bytes, if they could be a JSON object with nothing to be framed, as a websocket's frame is."""
+        if self._buffer or data[-1:] != b"}" or not self._began or len(data) > self.max_event_bytes:
+            return None
+        return data
 
 
 _raw = msgspec.json.Decoder(msgspec.Raw)

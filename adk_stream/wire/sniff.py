@@ -41,7 +41,8 @@ class _Undecided(BufferedDecoder, tag="undecided"):
 class BytesDecoder:
     """Decodes a stream of any of the formats, chosen by its first bytes.
 
-    Once the format is known, ``feed`` *is* the chosen decoder's ``feed``, so choosing costs nothing later.
+    Once the format is known, ``feed`` *is* the chosen decoder's ``feed`` (and so is ``payload``), so choosing costs
+    nothing later.
 
     Args:
         max_event_bytes: The largest event that is accepted.
@@ -65,15 +66,12 @@ class BytesDecoder:
             self._become(inner)
         return inner.feed(data)
 
-    def is_whole(self, data: bytes) -> bool:
-        """Could these bytes be a JSON value by themselves, as a websocket's frame is, with nothing to be framed?"""
-        inner = self._inner
-        return (
-            data.endswith(b"}")
-            and type(inner) is JsonLinesDecoder
-            and not inner._buffer
-            and len(data) <= inner.max_event_bytes
-        )
+    def payload(self, data: bytes) -> bytes | None:
+        """What may be the only event of these bytes, in a form that needs no decoder; nothing is taken in.
+
+        None where it takes ``feed`` to tell. Whether it is JSON is for the caller to see.
+        """
+        return None  # what is right until the format is known
 
     def close(self) -> list[WireEvent]:
         """What is still unfinished, as it stands."""
@@ -103,3 +101,4 @@ class BytesDecoder:
     def _become(self, inner: _FormatDecoder) -> None:
         self._inner = inner
         self.feed = inner.feed  # type: ignore[method-assign]
+        self.payload = inner.payload  # type: ignore[method-assign]

@@ -77,6 +77,16 @@ class SseDecoder(BufferedDecoder, tag="sse"):
         self._direct = self._began and not (self._buffer or self._skip_line_feed or self._failure)
         return self._deliver(events)
 
+    def payload(self, data: bytes) -> bytes | None:
+        """The JSON object of a read that is exactly one frame of a usual form; None where it takes ``feed`` to tell.
+
+        Nothing is taken in. An event named "error" is none of these: its name changes what it means.
+        """
+        if not self._direct or len(data) > self.max_event_bytes:
+            return None
+        event = self._whole_frame(data)
+        return None if event is None or event.name == "error" else event.data
+
     def _whole_frame(self, data: bytes) -> WireEvent | None:
         """The event of a read that is exactly one frame of one of the two usual forms."""
         if data[-2:] == b"\n\n":
@@ -85,8 +95,11 @@ class SseDecoder(BufferedDecoder, tag="sse"):
             end = -4
         else:
             return None
-        head, _, payload = data.partition(b"data: ")
-        payload = payload[:end]
+        if data[:6] == b"data: ":
+            head, payload = b"", data[6:end]
+        else:
+            head, _, payload = data.partition(b"data: ")
+            payload = payload[:end]
         if not payload or payload[0] != _BRACE or _LF in payload or _CR in payload:
             return None
         if not head:
