@@ -18,6 +18,7 @@ from google.genai import types
 
 from adk_stream.aggregator.ending import fault_of
 from adk_stream.errors import ConnectionLostError, RequestError, SessionNotFoundError, StaleSessionError
+from adk_stream.models.history import ModelTurn, turns
 from adk_stream.response import LlmResponse
 from adk_stream.sessions.event import Event, new_id
 
@@ -142,6 +143,7 @@ def live_run(
     key: Key,
     requests: LiveRequestQueue,
     config: types.LiveConnectConfig | Mapping[str, Any] | None,
+    send_history: bool,
     options: Mapping[str, Any],
 ) -> LiveRun:
     """A run that begins when its first event is asked for; see ``Runner.run_live``."""
@@ -159,14 +161,28 @@ def live_run(
         toolbox=settings.toolbox,
         **{"unknown_tools": "error", "flush": settings.flush, **options},
     )
-    return LiveRun(LiveLoop(settings, key, requests, stream), running)
+    waits = given.history_config is not None and bool(given.history_config.initial_history_in_client_content)
+    loop = LiveLoop(settings, key, requests, stream, tells_history=send_history, history_complete=waits)
+    return LiveRun(loop, running)
 
 
 class LiveLoop:
     """One live run; see ``run.Loop``."""
 
-    def __init__(self, settings: Settings, key: Key, requests: LiveRequestQueue, stream: LiveStream) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        key: Key,
+        requests: LiveRequestQueue,
+        stream: LiveStream,
+        *,
+        tells_history: bool,
+        history_complete: bool,
+    ) -> None:
         self._settings = settings
+        self._tells_history = tells_history
+        self._history_complete = history_complete
+        self._history: list[types.Content] = []  # what was said before this run
         self._key = key
         self._requests = requests
         self._invocation_id = f"e-{new_id()}"
@@ -189,6 +205,8 @@ class LiveLoop:
             try:
                 self._record = await self._open()
                 async with self.stream:
+                    if self._history:
+                        await self.stream.send_content(self._history, turn_complete=self._history_complete)
                     sending = asyncio.create_task(self._send_all(), name="adk-stream-live-send")
                     try:
                         async for response in self.stream:
@@ -218,6 +236,8 @@ class LiveLoop:
         if left.calls:
             record.expect(left)
             await to_the_end(record.settle("nobody answered this call"))
+        if self._tells_history and self.stream.handle is None:
+            self._history = _history_of(session.events)
         return record
 
     # ------------------------------------------------------------- what the user says
@@ -313,6 +333,28 @@ def _apart(response: LlmResponse) -> list[LlmResponse]:
 
 _TRANSCRIPTS = ("input_transcription", "output_transcription")
 _PIECE = {"partial": False, "status": "in_progress"}
+
+
+def _history_of(events: Sequence[Event]) -> list[types.Content]:
+    """What was said and called, for a model that has not heard it; no thoughts, and no files."""
+    contents = []
+    for turn in turns(events):
+        role, said = ("model", _parts_of(turn)) if isinstance(turn, ModelTurn) else ("user", turn.parts)
+        parts = [plain for part in said if (plain := _plain(part)) is not None]
+        if parts:
+            contents.append(types.Content(role=role, parts=parts))
+    return contents
+
+
+def _parts_of(turn: ModelTurn) -> list[types.Part]:
+    return [part for response in turn.responses for part in response.parts]
+
+
+def _plain(part: types.Part) -> types.Part | None:
+    if part.thought or not (part.text or part.function_call or part.function_response):
+        return None
+    return types.Part(text=part.text, function_call=part.function_call, function_response=part.function_response)
+
 
 _TAKEN_BACK = types.FunctionResponse(response={"error": "the model took this call back"})
 

@@ -12,6 +12,7 @@ from .locks import locks_of
 from .loop import AfterModel, BeforeModel, RunLoop, Settings
 from .run import Run, RunningRuns
 from .tools import ConfirmTool, Toolbox
+from .watch import Observer
 
 if TYPE_CHECKING:
     from adk_stream.aggregator.core import Flush
@@ -74,6 +75,7 @@ class Runner:
         session_timeout: Seconds to wait for another run of the same session; None: as long as it takes.
         flush: ``"close"`` gives one final a round; ``"boundary"`` gives one whenever a run of text or calls ends,
             each with an id of its own, which its partials share.
+        observer: Makes a ``RunWatch`` for each run, which is told what the run does.
 
     Raises:
         ValueError: a limit is not positive, two tools share a name, or a name to pass through is none of them.
@@ -101,6 +103,7 @@ class Runner:
         output_key: str | None = None,
         session_timeout: float | None = None,
         flush: Flush = "close",
+        observer: Observer | None = None,
     ) -> None:
         for name, limit in (("max_rounds", max_rounds), ("max_parallel_tools", max_parallel_tools)):
             if limit < 1:
@@ -128,6 +131,7 @@ class Runner:
             before_model=before_model,
             after_model=after_model,
             output_key=output_key,
+            observer=observer,
         )
         self._running = RunningRuns()
         self._loop_thread = LoopThread()
@@ -170,6 +174,7 @@ class Runner:
         session_id: str,
         live_requests: LiveRequestQueue,
         config: types.LiveConnectConfig | Mapping[str, Any] | None = None,
+        send_history: bool = True,
         **options: Any,
     ) -> LiveRun:
         """Begin a live conversation when its first event is asked for; it lasts until the queue is closed.
@@ -182,7 +187,10 @@ class Runner:
             user_id: Whose session it is.
             session_id: An existing session.
             live_requests: What the user says.
-            config: The session's settings, as google-genai takes them.
+            config: The session's settings, as google-genai takes them. Models that take a history only where
+                ``history_config.initial_history_in_client_content`` is set, need it set here.
+            send_history: Tell the model what the session holds, in writing and before anything else; not where the
+                config holds a handle, which brings all that was heard.
             options: As ``adk_stream.live.LiveStream`` takes them.
 
         Returns:
@@ -197,7 +205,7 @@ class Runner:
         from .live import live_run
 
         key = (self._app_name, user_id, session_id)
-        return live_run(self._settings, self._running, key, live_requests, config, options)
+        return live_run(self._settings, self._running, key, live_requests, config, send_history, options)
 
     async def cancel(self, *, session_id: str) -> bool:
         """End the runs of that session as ``cancelled``, those that wait for it too; may be called in any loop.

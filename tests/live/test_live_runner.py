@@ -418,6 +418,43 @@ def test_a_later_run_goes_on_with_the_handle() -> None:
         run(main())
 
 
+@pytest.mark.parametrize("complete", [False, True])
+def test_a_model_that_has_not_heard_it_is_told_what_was_said(complete: bool) -> None:
+    conversation = Conversation(
+        [
+            ASKED,
+            tool_call("weather", {"city": "Oslo"}, id="c1"),
+            Wait("tool_response", ids=("c1",)),
+            output_transcript("It rains."),
+            turn_complete(),
+        ],
+    )
+    later = Conversation([Wait("text" if complete else "context"), ASKED, text("Two"), turn_complete()])
+
+    async def main() -> None:
+        talk = Talk(server, tools=[weather])
+        live = await talk.start()
+        talk.requests.send_content("Weather?")
+        await read(live, (("complete", "completed"), talk.requests.close))
+        if complete:
+            talk.options["config"] = {"history_config": {"initial_history_in_client_content": True}}
+        live = talk.again()
+        talk.requests.send_content("And now?")
+        await read(live, (("complete", "completed"), talk.requests.close))
+        assert [brief(event) for event in await talk.stored()][-3:-1] == [("text", "And now?"), ("text", "Two")]
+
+    with LiveServer([conversation, later]) as server:
+        run(main())
+        told = next(message.body["client_content"] for message in server.messages if message.connection == 1)
+    assert told.get("turnComplete", False) is complete
+    assert [(turn["role"], [next(iter(part)) for part in turn["parts"]]) for turn in told["turns"]] == [
+        ("user", ["text"]),
+        ("model", ["functionCall"]),
+        ("user", ["functionResponse"]),
+        ("model", ["text"]),
+    ]
+
+
 def test_what_no_run_can_begin_with() -> None:
     async def main() -> None:
         talk = Talk(server)
