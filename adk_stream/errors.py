@@ -19,6 +19,12 @@
      ├── MissingExtraError            a package of an extra is not installed (also an ``ImportError``)
      ├── RecordingError               a recording that cannot be read or written
      ├── AudioFormatError             audio that the file it goes to cannot hold (also a ``ValueError``)
+     ├── RelayError                   a response that the relay does not take
+     │    ├── RelayUnavailableError   the relay cannot be reached, or was closed
+     │    ├── UnknownStreamError      there is no such stream in the relay, or no longer
+     │    ├── StreamOwnedError        the stream belongs to another producer
+     │    ├── StreamEndedError        the stream has ended: nothing can be added
+     │    └── CursorError             no cursor of that stream (also a ``ValueError``)
      └── SessionError
           ├── SessionNotFoundError
           ├── SessionExistsError
@@ -36,6 +42,7 @@ __all__ = [
     "AdkStreamError",
     "AudioFormatError",
     "ConnectionLostError",
+    "CursorError",
     "EmptyResponseError",
     "MalformedStreamError",
     "MissingExtraError",
@@ -44,6 +51,8 @@ __all__ = [
     "ProviderError",
     "RateLimitError",
     "RecordingError",
+    "RelayError",
+    "RelayUnavailableError",
     "RequestError",
     "SchemaVersionError",
     "SessionBusyError",
@@ -53,10 +62,13 @@ __all__ = [
     "SnapshotError",
     "StaleSessionError",
     "StreamCutError",
+    "StreamEndedError",
     "StreamError",
     "StreamLimitError",
+    "StreamOwnedError",
     "StreamTimeoutError",
     "UnknownLineError",
+    "UnknownStreamError",
 ]
 
 _EXCERPT_LENGTH = 120
@@ -198,6 +210,30 @@ class RecordingError(AdkStreamError):
 
 class AudioFormatError(AdkStreamError, ValueError):
     """Audio of a kind or a rate that the file it goes to cannot hold."""
+
+
+class RelayError(AdkStreamError):
+    """Base of the relay's errors; by itself: a name or a response that it does not take."""
+
+
+class RelayUnavailableError(RelayError):
+    """The relay cannot be reached, or was closed."""
+
+
+class UnknownStreamError(RelayError):
+    """There is no stream of that name in the relay, or it is kept no longer."""
+
+
+class StreamOwnedError(RelayError):
+    """The stream belongs to another producer, which is alive or has taken it over."""
+
+
+class StreamEndedError(RelayError):
+    """The stream has ended: nothing can be added to it."""
+
+
+class CursorError(RelayError, ValueError):
+    """The text is no cursor of that stream."""
 
 
 class SessionError(AdkStreamError):
