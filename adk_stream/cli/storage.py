@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from adk_stream.response import LlmResponse
     from adk_stream.sessions import Session, SessionService
 
-__all__ = ["APP_NAME", "USER_ID", "SessionKeeper", "open_store"]
+__all__ = ["APP_NAME", "USER_ID", "SessionKeeper", "open_store", "store_url"]
 
 APP_NAME = "adk-stream"
 USER_ID = "local"
@@ -28,7 +28,12 @@ def open_store(url: str | None) -> SessionService:
     """
     from adk_stream.sessions import open_session_service
 
-    return open_session_service(_as_url(url or os.environ.get(VARIABLE) or _default_path()))
+    return open_session_service(store_url(url))
+
+
+def store_url(url: str | None) -> str:
+    """The URL that ``open_store`` opens."""
+    return _as_url(url or os.environ.get(VARIABLE) or _default_path())
 
 
 class SessionKeeper:
