@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from .locks import Key
     from .loop import Settings
+    from .watch import RunWatch
 
 __all__ = ["LiveRequestQueue", "LiveRun", "live_run"]
 
@@ -154,15 +155,17 @@ def live_run(
     given = types.LiveConnectConfig.model_validate(config or {})
     if settings.instruction is not None and given.system_instruction is None:
         given = given.model_copy(update={"system_instruction": settings.instruction})
+    invocation_id = f"e-{new_id()}"
+    watch = settings.watch(key, invocation_id)
     stream = LiveStream(
         settings.model,
         config=given,
         tools=settings.tools,
-        toolbox=settings.toolbox,
+        toolbox=settings.toolbox.watched(watch),
         **{"unknown_tools": "error", "flush": settings.flush, **options},
     )
     waits = given.history_config is not None and bool(given.history_config.initial_history_in_client_content)
-    loop = LiveLoop(settings, key, requests, stream, tells_history=send_history, history_complete=waits)
+    loop = LiveLoop(settings, key, invocation_id, requests, stream, watch, tells_history=send_history, history_complete=waits)
     return LiveRun(loop, running)
 
 
@@ -173,8 +176,10 @@ class LiveLoop:
         self,
         settings: Settings,
         key: Key,
+        invocation_id: str,
         requests: LiveRequestQueue,
         stream: LiveStream,
+        watch: RunWatch,
         *,
         tells_history: bool,
         history_complete: bool,
@@ -185,7 +190,8 @@ class LiveLoop:
         self._history: list[types.Content] = []  # what was said before this run
         self._key = key
         self._requests = requests
-        self._invocation_id = f"e-{new_id()}"
+        self._watch = watch
+        self._invocation_id = invocation_id
         self._makers: dict[str, EventMaker] = {}  # of what goes on side by side: two transcripts, and all else
         self._record: _Record | None = None
         self.stream = stream
@@ -200,7 +206,7 @@ class LiveLoop:
     async def events(self, noted: AbstractContextManager[None]) -> AsyncGenerator[Event, None]:
         """The run's events, while ``noted`` is entered."""
         settings = self._settings
-        with noted:
+        with noted, self._watch:
             await settings.locks.acquire(self._key, settings.session_patience)
             try:
                 self._record = await self._open()
@@ -210,13 +216,13 @@ class LiveLoop:
                     sending = asyncio.create_task(self._send_all(), name="adk-stream-live-send")
                     try:
                         async for response in self.stream:
-                            for piece in _apart(response):
-                                yield await to_the_end(self._keep(piece))
+                            for event in await self._taken(response):
+                                yield event
                     finally:
                         failed = await _stopped(sending)
-                for response in self._remains():  # the caller closed the queue
-                    yield await to_the_end(self._keep(response))
-                await to_the_end(self._record.settle("the conversation ended"))
+                # the caller closed the queue, or the server the session
+                for event in await to_the_end(self._keep_remains("the conversation ended")):
+                    yield event
                 if failed is not None and not isinstance(failed, ConnectionLostError):
                     raise failed
             except BaseException as trouble:
@@ -269,18 +275,30 @@ class LiveLoop:
 
     # ------------------------------------------------------------- what is kept
 
-    async def _keep(self, response: LlmResponse) -> Event:
-        """The event of a response, stored if it is to be kept, or when what stands before it can be."""
-        assert self._record is not None
+    async def _taken(self, response: LlmResponse) -> list[Event]:
+        """The events of a response, all of them stored before the first is given out, if they are to be kept."""
+        if response.partial:
+            return [self._shown(response)]
+        return await to_the_end(self._keep_all(_apart(response)))
+
+    def _shown(self, response: LlmResponse) -> Event:
+        """The event of a response. The partial ones bear the id of what they lead to."""
         kind = _kind_of(response)
         maker = self._makers.get(kind)
         if maker is None:
             author = "user" if kind == "input" else "model"
             maker = self._makers[kind] = EventMaker(id=new_id(), author=author, invocation_id=self._invocation_id)
-        shown = maker.show(response)
-        if shown.partial:
-            return shown
-        del self._makers[kind]
+        if not response.partial:
+            del self._makers[kind]
+        return maker.show(response)
+
+    async def _keep_all(self, responses: Iterable[LlmResponse]) -> list[Event]:
+        return [await self._keep(response) for response in responses]
+
+    async def _keep(self, response: LlmResponse) -> Event:
+        """The event of a final, stored when what stands before it can be."""
+        assert self._record is not None
+        shown = self._shown(response)
         self.usage = sum_usage(self.usage, shown.usage_metadata)
         answers = shown.get_function_responses()
         for answer in answers:
@@ -290,27 +308,30 @@ class LiveLoop:
         calls = CallTurn.of([shown])
         passes = self._settings.toolbox.passes
         shown.long_running_tool_ids = {call.id or "" for call in calls.calls if passes(call)} or None
-        await self._record.add(stored_form(shown), calls)
+        await self._record.add(stored := stored_form(shown), calls)
+        self._watch.stored(stored)
         for call_id in ((shown.provider_metadata or {}).get("tool_call_cancellation") or {}).get("ids", ()):
             await self._record.answer(_TAKEN_BACK.model_copy(update={"id": call_id}))
         return shown
 
-    def _remains(self) -> Sequence[LlmResponse]:
-        """What had come of a session that was left, and was not read."""
+    async def _keep_remains(self, unanswered: str) -> list[Event]:
+        """Store what had come of a session that was left and was not read; calls without an answer get that."""
+        assert self._record is not None
         final = self.stream.final
         cancelled = [final] if final is not None and final.status == "cancelled" else []
         remains = [*self.stream.unread, *cancelled]
         self.stream.unread, self.stream.final = [], None
-        return [piece for response in remains for piece in _apart(response)]
+        events = await self._keep_all(piece for response in remains for piece in _apart(response))
+        await self._record.settle(unanswered)
+        return events
 
     async def _settle(self, problem: BaseException) -> None:
         """Store what had come, such that the history can be sent."""
         if self._record is None or isinstance(problem, StaleSessionError):
             return  # the run had not begun, or the session is another writer's now
         try:
-            self.left += [await self._keep(response) for response in self._remains()]
-            fault = fault_of(problem)
-            await self._record.settle(f"the conversation was {fault.status} before this call gave its result")
+            status = fault_of(problem).status
+            self.left += await self._keep_remains(f"the conversation was {status} before this call gave its result")
         except Exception as trouble:  # the first problem is the one to be told of
             _log.warning("session %r: what had come could not be stored: %r", self.session_id, trouble)
 
