@@ -10,11 +10,14 @@ from adk_stream.execution.blocking import BlockingExecution, execute_blocking
 from adk_stream.execution.execute import Execution, execute
 from adk_stream.execution.messages import read_messages_stream
 from adk_stream.execution.options import StreamExecutionOptions
+from adk_stream.execution.told import Tell, ToldSource
 
 __all__ = [
     "BlockingExecution",
     "Execution",
     "StreamExecutionOptions",
+    "Tell",
+    "ToldSource",
     "execute",
     "execute_blocking",
     "read_messages_stream",

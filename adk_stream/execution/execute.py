@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from tenacity import AsyncRetrying
 
 from adk_stream.execution.attempt import LINGER, ExecutionBase, Left, Setup
+from adk_stream.execution.faults import as_stream_error
 from adk_stream.execution.options import StreamExecutionOptions
 from adk_stream.execution.pump import Bell, Pump
 from adk_stream.execution.retrying import retry_arguments
@@ -91,6 +92,7 @@ class Execution(ExecutionBase, AsyncIterator["LlmResponse"]):
             while not (self._ready or self._over):
                 await self._read()
         except Exception as problem:
+            self._pump.conclude(None, as_stream_error(problem))
             self._pump.stop()
             await self._pump.closed()
             self._raise_as_ours(problem)
@@ -147,6 +149,16 @@ class Execution(ExecutionBase, AsyncIterator["LlmResponse"]):
         self._leave(asyncio.CancelledError("the consumer left"))
         self._stop()
 
+    def _end(self, final: LlmResponse | None) -> None:
+        super()._end(final)
+        if self._pump is not None:
+            self._pump.conclude(final, self._failure)
+
+    def _leave(self, problem: BaseException) -> None:
+        super()._leave(problem)
+        if self._pump is not None:
+            self._pump.conclude(self.final, problem)
+
     def _stop(self) -> None:
         if self._pump is not None:
             self._pump.stop()
@@ -163,9 +175,9 @@ class Execution(ExecutionBase, AsyncIterator["LlmResponse"]):
     def __del__(self) -> None:
         """The consumer let go without closing."""
         pump, loop = getattr(self, "_pump", None), getattr(self, "_loop", None)
-        if pump is not None and not pump.ended and loop is not None:
+        if pump is not None and loop is not None and not (pump.ended and self._over):
             with contextlib.suppress(RuntimeError):  # the loop is closed, and with it the connection
-                loop.call_soon_threadsafe(pump.stop)
+                loop.call_soon_threadsafe(pump.abandon)
 
 
 def execute(
@@ -199,6 +211,8 @@ def execute(
     what had come, and is then raised as an error of this package, whichever client it came from. It is retried, if
     retries are left and it may pass, only while nothing was shown. An answer that is cut after it has shown something
     ends with an ``incomplete`` final, and nothing is raised.
+
+    A source with a method ``follow_outcome`` (see ``ToldSource``) is told what became of its answer.
 
     The idle limit sees what the source gives. A client that keeps pings to itself, as Anthropic's does, hides them:
     then the limit must be longer than the model's longest silence, or the source be the response's bytes.

@@ -11,7 +11,13 @@ import contextlib
 import math
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from adk_stream.execution.told import ToldSource
+
+if TYPE_CHECKING:
+    from adk_stream.execution.told import Tell
+    from adk_stream.response import LlmResponse
 
 __all__ = ["Bell", "Pump"]
 
@@ -96,6 +102,7 @@ class Pump:
         self._close_timeout = close_timeout
         self._room: asyncio.Future[None] | None = None
         self._unwanted = self._stopped = False
+        self._tell: Tell | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._run(start), name="adk-stream-source")
@@ -125,6 +132,17 @@ class Pump:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._loop.call_later(self._close_timeout, self._task.cancel)  # now the close itself
+
+    def conclude(self, final: LlmResponse | None, problem: BaseException | None) -> None:
+        """Tell the source what became of its answer, if it wants to know. Telling again does nothing."""
+        tell, self._tell = self._tell, None
+        if tell is not None:
+            tell(final, problem)
+
+    def abandon(self) -> None:
+        """Nobody will ever read what the source gives, nor what it came to."""
+        self.conclude(None, GeneratorExit())
+        self.stop()
 
     def _throw_away(self) -> None:
         """Nobody wants what came, nor what comes."""
@@ -157,6 +175,8 @@ class Pump:
             stream = start()
             if isinstance(stream, Awaitable) and not isinstance(stream, AsyncIterable):
                 stream = await stream
+            if isinstance(stream, ToldSource):
+                self._tell = stream.follow_outcome()
             pieces = _pieces(stream)
             async for piece in pieces:
                 if self._unwanted:

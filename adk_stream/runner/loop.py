@@ -29,10 +29,13 @@ from .showing import EventMaker, stored_form
 from .tools import Toolbox
 from .turns import CallTurn, error_result, open_calls, split_message, without_unfinished
 from .usage import sum_usage
+from .watch import RunFacts, RunWatch
 
 if TYPE_CHECKING:
     from adk_stream.aggregator.core import Flush
     from adk_stream.sessions import Session, SessionService
+
+    from .watch import Observer
 
 __all__ = ["AfterModel", "BeforeModel", "RunLoop", "Settings"]
 
@@ -66,6 +69,11 @@ class Settings:
     before_model: BeforeModel | None
     after_model: AfterModel | None
     output_key: str | None
+    observer: Observer | None
+
+    def watch(self, key: Key, invocation_id: str) -> RunWatch:
+        """The watch of a run that will begin."""
+        return RunWatch() if self.observer is None else self.observer(RunFacts(*key, invocation_id, self.model))
 
 
 class RunLoop:
@@ -81,6 +89,8 @@ class RunLoop:
         self._key = key
         self._given, self._said = split_message(message)
         self._invocation_id = f"e-{new_id()}"
+        self._watch = settings.watch(key, self._invocation_id)
+        self._toolbox = settings.toolbox.watched(self._watch)
         self._session: Session | None = None
         self._stored = False  # anything of this run
         self._maker = self._new_maker()
@@ -102,7 +112,7 @@ class RunLoop:
         """The run's events, while ``noted`` is entered. The last come when the session is free for the next run."""
         settings = self._settings
         last: list[Event] = []
-        with noted:
+        with noted, self._watch:
             await settings.locks.acquire(self._key, settings.session_patience)
             try:
                 opening = await self._open()
@@ -133,7 +143,7 @@ class RunLoop:
                         last = [event, await to_the_end(self._keep_answers(end))]
                         break
                     yield event
-                    await settings.toolbox.run(self._turn)
+                    await self._toolbox.run(self._turn)
                     yield await to_the_end(self._keep_answers({}))
             except BaseException as trouble:
                 await to_the_end(self._settle(trouble))
@@ -162,7 +172,7 @@ class RunLoop:
         opening: Event | None = None
         if turn.calls:
             self._turn = turn
-            toolbox = self._settings.toolbox
+            toolbox = self._toolbox
             turn.fill("nobody answered this call", lambda call: not self._given or toolbox.passes(call))
             ours = any(answer is None for _, answer in turn)
             await toolbox.run(turn)
@@ -199,7 +209,12 @@ class RunLoop:
             if isinstance(instead, LlmResponse):
                 return _Given(instead)
             request = instead or request
-        return execute(lambda: model.stream(request), settings.execution, provider=model.provider, flush=settings.flush)
+
+        def start() -> AsyncGenerator[Any, None]:
+            self._watch.asks(request)
+            return model.stream(request)
+
+        return execute(start, settings.execution, provider=model.provider, flush=settings.flush)
 
     async def _seen(self, response: LlmResponse) -> LlmResponse:
         """What the callback makes of it."""
@@ -273,6 +288,7 @@ class RunLoop:
         assert self._session is not None
         await self._settings.service.append_event(self._session, event)
         self._stored = True
+        self._watch.stored(event)
 
     # ------------------------------------------------------------- left in the middle
 

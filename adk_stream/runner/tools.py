@@ -23,6 +23,7 @@ from adk_stream.models.declarations import NativeTool, sort_tools
 
 from .shield import to_the_end
 from .turns import CallTurn, error_result
+from .watch import RunWatch
 from .yielding import Told, yielded
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class Toolbox:
         self._parallel = parallel
         self._functions: dict[str, _Function] = {}
         self._callers: set[str] = set()
+        self._passes_all = pass_through is True  # calls to tools that nobody declared too
+        self._watch = RunWatch()
         for name, function in _named(tools):
             if name in self._functions or name in self._callers:
                 raise ValueError(f"two tools are called {name!r}")
@@ -102,9 +105,15 @@ class Toolbox:
         """How many calls run at once."""
         return self._parallel
 
+    def watched(self, watch: RunWatch) -> Toolbox:
+        """The same toolbox for one run, whose watch is told of the functions that run."""
+        toolbox = copy.copy(self)
+        toolbox._watch = watch
+        return toolbox
+
     def passes(self, call: types.FunctionCall) -> bool:
         """Whether the caller runs this call."""
-        return call.name in self._callers
+        return self._passes_all or call.name in self._callers
 
     def runs(self, call: types.FunctionCall) -> bool:
         """Whether the call names a function of this toolbox."""
@@ -166,9 +175,12 @@ class Toolbox:
                 return error_result(f"{call.name} was not run: asking for confirmation failed: {_told(problem)}")
             if not agreed:
                 return error_result(f"{call.name} was not run: the user refused it")
+        limit = asyncio.timeout(self._timeout)
         try:
-            async with asyncio.timeout(self._timeout) as limit:
-                result = await yielded(await _call(function, args, kwargs), told)
+            with self._watch.calls(call) as returned:
+                async with limit:
+                    result = await yielded(await _call(function, args, kwargs), told)
+                returned(result)
         except asyncio.CancelledError:
             if _is_being_cancelled():
                 raise
