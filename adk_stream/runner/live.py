@@ -165,7 +165,9 @@ def live_run(
         **{"unknown_tools": "error", "flush": settings.flush, **options},
     )
     waits = given.history_config is not None and bool(given.history_config.initial_history_in_client_content)
-    loop = LiveLoop(settings, key, invocation_id, requests, stream, watch, tells_history=send_history, history_complete=waits)
+    loop = LiveLoop(
+        settings, key, invocation_id, requests, stream, watch, tells_history=send_history, history_complete=waits
+    )
     return LiveRun(loop, running)
 
 
