@@ -16,7 +16,7 @@ from .protocol import RelayOptions
 from .redis_layout import Keys
 
 try:
-    from redis.asyncio import Redis
+    from redis.asyncio import BlockingConnectionPool, Redis
     from redis.asyncio.retry import Retry
     from redis.backoff import NoBackoff
     from redis.exceptions import RedisError
@@ -31,6 +31,9 @@ _Result = TypeVar("_Result")
 
 #: What a client raises when a server does not answer, or not as it should.
 UNREACHABLE = (RedisError, OSError, asyncio.TimeoutError)
+
+#: Of one process to the server at most.
+_CONNECTIONS = 32
 
 
 class Link:
@@ -51,8 +54,11 @@ class Link:
         self.id = new_id()
         self.inbox = self.keys.inbox(self.id)
         try:
-            self.redis: Redis = Redis.from_url(
+            # Calls beyond the pool wait for their turn: many followers may join at once.
+            pool = BlockingConnectionPool.from_url(
                 url,
+                max_connections=_CONNECTIONS,
+                timeout=options.timeout,
                 protocol=2,
                 decode_responses=False,
                 socket_timeout=options.timeout,
@@ -63,6 +69,7 @@ class Link:
             )
         except ValueError as problem:
             raise RelayError(f"no Redis is meant by {url!r}: {problem}") from problem
+        self.redis: Redis = Redis.from_pool(pool)
         self.claim, self.renew, self.note, self.end, self.bury, self.overdue, self.ask_end = (
             self.redis.register_script(getattr(redis_scripts, name))
             for name in ("CLAIM", "RENEW", "NOTE", "END", "BURY", "OVERDUE", "ASK_END")
