@@ -21,7 +21,7 @@ from adk_stream.cli.show import LiveText, live_view, summary
 from adk_stream.cli.source import in_thread, standard_input
 from adk_stream.cli.storage import APP_NAME, USER_ID, open_store
 from adk_stream.cli.tools import load_tools
-from adk_stream.errors import SessionNotFoundError, StreamError
+from adk_stream.errors import StreamError
 
 if TYPE_CHECKING:
     from adk_stream.cli.sound import Microphone, Speaker
@@ -40,12 +40,14 @@ class LiveChat:
     Attributes:
         model: ``PROVIDER:NAME``.
         base_url: Where it is served.
-        session: The session to go on with; None begins one.
+        session: The session to go on with, made where there is none; None begins one.
         store: URL of the session store.
         tools: ``module:function``.
         save_audio: The file for the model's voice.
         microphone: Listen to the user.
         speaker: Play the model's voice.
+        instruction: What the model is told before the conversation.
+        user_id: Whose session it is.
     """
 
     model: str
@@ -56,13 +58,15 @@ class LiveChat:
     save_audio: str | None = None
     microphone: bool = False
     speaker: bool = False
+    instruction: str | None = None
+    user_id: str = USER_ID
 
 
 def chat_live(asked: LiveChat) -> int:
     """Talk until the input ends, or Ctrl-C.
 
     Raises:
-        UsageProblem: the model, a tool or the session is none.
+        UsageProblem: the model or a tool is none.
         MissingExtraError: there is no sounddevice.
     """
     model = open_model(asked.model, asked.base_url)
@@ -82,11 +86,11 @@ async def _chat(asked: LiveChat, model: Model, tools: Sequence[Any], recorder: A
 
     service = open_store(asked.store)
     try:
-        session_id = await _session_of(service, asked.session)
+        session_id = await _session_of(service, asked)
         requests = LiveRequestQueue()
-        runner = Runner(model, tools, session_service=service, app_name=APP_NAME)
+        runner = Runner(model, tools, session_service=service, app_name=APP_NAME, instruction=asked.instruction)
         run = runner.run_live(
-            user_id=USER_ID,
+            user_id=asked.user_id,
             session_id=session_id,
             live_requests=requests,
             config=_CONFIG,
@@ -100,12 +104,11 @@ async def _chat(asked: LiveChat, model: Model, tools: Sequence[Any], recorder: A
         await service.close()
 
 
-async def _session_of(service: SessionService, session_id: str | None) -> str:
-    if session_id is None:
-        return (await service.create_session(app_name=APP_NAME, user_id=USER_ID)).id
-    if await service.get_session(app_name=APP_NAME, user_id=USER_ID, session_id=session_id) is None:
-        raise SessionNotFoundError(f"there is no session {session_id!r}")
-    return session_id
+async def _session_of(service: SessionService, asked: LiveChat) -> str:
+    user_id, wanted = asked.user_id, asked.session
+    if wanted and await service.get_session(app_name=APP_NAME, user_id=user_id, session_id=wanted) is not None:
+        return wanted
+    return (await service.create_session(app_name=APP_NAME, user_id=user_id, session_id=wanted)).id
 
 
 @contextlib.asynccontextmanager

@@ -1,7 +1,6 @@
 """``adk-stream chat --live`` against a local Live server."""
 
 import asyncio
-import json
 import sys
 import types as python_types
 import wave
@@ -11,10 +10,14 @@ from command import adk_stream
 
 pytest.importorskip("trustme", reason="the local Live server needs the testing extra")
 
+from adk_stream.cli.chat_live import LiveChat, chat_live
+from adk_stream.cli.outcome import UsageProblem
+from adk_stream.cli.storage import APP_NAME, USER_ID, open_store
+from adk_stream.cli.tools import load_tools
 from adk_stream.errors import MissingExtraError
 from adk_stream.testing import Conversation, LiveServer
 from adk_stream.testing.live_messages import output_transcript, spoken, text, tone, tool_call, turn_complete
-from adk_stream.testing.live_script import STALL, Drop, Wait
+from adk_stream.testing.live_script import Drop, Wait
 
 pytestmark = pytest.mark.usefixtures("environment")
 
@@ -37,11 +40,20 @@ def talk(monkeypatch, tmp_path):
     return chat
 
 
-def events_of(err):
-    session = next(line.removeprefix("session ") for line in err.splitlines() if line.startswith("session "))
-    code, out, _ = adk_stream("sessions", "export", session)
-    assert code == 0
-    return session, [json.loads(line) for line in out.splitlines()]
+def session_of(err):
+    return next(line.removeprefix("session ") for line in err.splitlines() if line.startswith("session "))
+
+
+def events_of(session_id):
+    async def read():
+        service = open_store(None)
+        try:
+            session = await service.get_session(app_name=APP_NAME, user_id=USER_ID, session_id=session_id)
+            return session.events
+        finally:
+            await service.close()
+
+    return asyncio.run(read())
 
 
 def test_lines_in_transcripts_out(talk, tmp_path):
@@ -63,46 +75,36 @@ def test_lines_in_transcripts_out(talk, tmp_path):
     assert "audio: 0.2 s in a.wav" in err
     with wave.open(str(tmp_path / "a.wav")) as file:
         assert file.readframes(file.getnframes()) == tone(0.1, hertz=220) + tone(0.1, hertz=240)
-    session, events = events_of(err)
-    assert [event["author"] for event in events] == ["user", *["model"] * 4, "user", *["model"] * 2]
-    answer = events[2]["content"]["parts"][0]["functionResponse"]
-    assert answer["response"] == {"result": "rain in Oslo"}
+    session = session_of(err)
+    events = events_of(session)
+    assert [event.author for event in events] == ["user", *["model"] * 4, "user", *["model"] * 2]
+    assert events[2].get_function_responses()[0].response == {"result": "rain in Oslo"}
 
     with LiveServer(Conversation([ASKED, output_transcript("Again."), turn_complete()])) as server:
         code, out, err = talk(server, "--session", session, stdin=b"Hello\n")
     assert (code, out) == (0, "Again.\n")
-    assert len(events_of(err)[1]) == len(events) + 3
+    assert len(events_of(session)) == len(events) + 3
 
 
 def test_a_conversation_that_breaks_off(talk):
     with LiveServer(Conversation([ASKED, output_transcript("It r"), Drop()])) as server:
-        code, out, err = talk(server, stdin=b"Weather?\n")
+        code, out, err = talk(server, "--session", "mine", stdin=b"Weather?\n")  # made where there is none
     assert (code, out) == (1, "It r")
     assert "1006" in err
-    assert events_of(err)[1][-1]["errorCode"] == "STREAM_CUT"
+    assert events_of("mine")[-1].error_code == "STREAM_CUT"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["--model", "anthropic:any"], "key"),
-        (["--tool", "nothing"], "module:function"),
-        (["--tool", "no_such_module:f"], "no_such_module"),
-        (["--session", "none"], "no session"),
-    ],
-)
-def test_bad_arguments(talk, arguments, told):
-    with LiveServer(Conversation([STALL])) as server:
-        code, out, err = talk(server, *arguments)
-    assert (code, out) == (2, "")
-    assert told in err
-    assert len(err.splitlines()) == 1
+def test_a_model_without_a_live_way(monkeypatch):
+    pytest.importorskip("anthropic")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
+    with pytest.raises(UsageProblem, match="no live models"):
+        chat_live(LiveChat("anthropic:any"))
 
 
-def test_only_live_so_far():
-    code, _, err = adk_stream("chat", "--model", "gemini:any")
-    assert code == 2
-    assert "--live" in err
+@pytest.mark.parametrize(("name", "told"), [("nothing", "module:function"), ("no_such_module:f", "no_such_module")])
+def test_tools_that_are_none(name, told):
+    with pytest.raises(UsageProblem, match=told):
+        load_tools([name])
 
 
 def test_without_sounddevice_it_says_so(monkeypatch):
