@@ -20,12 +20,11 @@ import msgspec
 
 from adk_stream.checkpoint import Snapshotted
 from adk_stream.metadata import merge_nested
-from adk_stream.parts import StreamChunk, StreamedPart, StreamFault
+from adk_stream.parts import Growth, StreamChunk, StreamedPart, StreamFault
 from adk_stream.providers import DONE
 from adk_stream.providers.anthropic_blocks import (
     DELTAS,
     STREAM,
-    STREAM_TEXT,
     STREAMED,
     Block,
     call_delta,
@@ -80,8 +79,12 @@ _SHORT = 2 * MAX_DEPTH
 
 _decode_delta = msgspec.json.Decoder(_DeltaEvent).decode
 
-#: For each of their types: the block, the field, and what makes a chunk of its text.
-_PLAIN_DELTAS = {kind: (*DELTAS[kind], stream) for kind, stream in STREAM_TEXT.items()}
+#: For each of their types: the block, the field, and what grows by its text.
+_PLAIN_DELTAS = {
+    "text_delta": (*DELTAS["text_delta"], "text"),
+    "thinking_delta": (*DELTAS["thinking_delta"], "thought"),
+    "input_json_delta": (*DELTAS["input_json_delta"], "arguments"),
+}
 
 
 class AnthropicReader(Snapshotted):
@@ -116,20 +119,41 @@ class AnthropicReader(Snapshotted):
 
     def read_bytes(self, data: bytes) -> Sequence[StreamChunk] | None:
         """``read`` of a delta that goes on with its block, from its payload; None for any other event."""
+        growth = self.grow_bytes(data)
+        return None if growth is None else (growth.chunk(),)
+
+    def grow_bytes(self, data: bytes) -> Growth | None:
+        """The same, as the text that its part grows by."""
         if len(data) > _SHORT:
             return None
         try:
             event = _decode_delta(data)
         except (msgspec.DecodeError, RecursionError):
             return None
-        delta = event.delta
-        block = self.blocks.get(event.index)
+        return self._growth(event.index, event.delta)
+
+    def grow_object(self, event: Any) -> Growth | None:
+        """The same of an event of the ``anthropic`` SDK; None for any other event."""
+        if getattr(event, "type", None) != "content_block_delta":
+            return None
+        return self._growth(event.index, event.delta)
+
+    def _growth(self, at: int, delta: Any) -> Growth | None:
+        """What a block grows by: of the SDK's delta, or of our own with the same names."""
+        block = self.blocks.get(at)
         plain = _PLAIN_DELTAS.get(delta.type)
         if plain is None or block is None:
             return None
-        home, field, stream = plain
-        value = getattr(delta, field)
-        return (stream(block, value),) if value and block.kind == home else None
+        home, field, kind = plain
+        value = getattr(delta, field, None)
+        if not value or type(value) is not str or block.kind != home:
+            return None
+        if kind != "arguments":
+            return Growth(block.index, value, kind)
+        if block.closed:
+            return None
+        block.streamed = block.streamed or not value.isspace()
+        return Growth(block.index, value, kind, (block.fields.get("id"), block.fields.get("name")))
 
     def read_object(self, event: Any) -> Sequence[StreamChunk]:
         """The chunks of an event of the ``anthropic`` SDK (or of boto3), read as it is."""

@@ -21,7 +21,6 @@ __all__ = [
     "DELTAS",
     "STREAM",
     "STREAMED",
-    "STREAM_TEXT",
     "Block",
     "call_delta",
     "citations_of",
@@ -176,18 +175,13 @@ def _stream_citation(block: Block, value: Any) -> StreamChunk:
     return StreamChunk()
 
 
-#: What the deltas that nearly every stream is made of add to their block, from the text they bring.
-STREAM_TEXT = {
-    "text_delta": _stream_text,
-    "thinking_delta": _stream_thinking,
-    "input_json_delta": _stream_input,
-}
-
 #: What a delta of each type adds to a block that streams, from the value it brings.
 STREAM: dict[str, Callable[[Block, Any], StreamChunk]] = {
     "signature_delta": _stream_signature,
     "citations_delta": _stream_citation,
-    **{kind: _checked(stream) for kind, stream in STREAM_TEXT.items()},
+    "text_delta": _checked(_stream_text),
+    "thinking_delta": _checked(_stream_thinking),
+    "input_json_delta": _checked(_stream_input),
 }
 
 

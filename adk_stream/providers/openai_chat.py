@@ -8,14 +8,14 @@ fragment. ``data: [DONE]`` ends the stream; after content it does so even where 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from adk_stream.checkpoint import Snapshotted
 from adk_stream.indexer import StreamingPartIndexer
 from adk_stream.metadata import merge_nested
-from adk_stream.parts import CallDelta, PartDelta, StreamChunk, StreamedPart, TranscriptDelta
+from adk_stream.parts import CallDelta, Growth, PartDelta, StreamChunk, StreamedPart, TranscriptDelta
 from adk_stream.providers import DONE
 from adk_stream.providers.gemini import decode_base64
 from adk_stream.providers.objects import as_event
@@ -132,6 +132,52 @@ class ChatReader(Snapshotted):
     def read_object(self, event: Any) -> Sequence[StreamChunk]:
         """The chunks of an ``openai`` ChatCompletionChunk, read as it is."""
         return self.read(as_event(event))
+
+    def grow_bytes(self, data: bytes) -> Growth | None:
+        """``read`` of text or arguments that go on, from their payload; None for any other event."""
+        try:
+            return self._growth(_decode_chunk(data))
+        except (msgspec.DecodeError, RecursionError):
+            return None
+
+    def grow_object(self, event: Any) -> Growth | None:
+        """The same of an ``openai`` ChatCompletionChunk; None for any other event."""
+        try:
+            if not _is_plain(event, _PLAIN_CHUNK):
+                return None
+            (choice,) = event.choices
+            if not _is_plain(choice, _PLAIN_CHOICE) or not _is_plain(choice.delta, _GROWING_DELTA):
+                return None
+            for call in choice.delta.tool_calls or ():
+                if not _is_plain(call, _GROWING_CALL) or not _is_plain(call.function, _GROWING_FUNCTION):
+                    return None
+            return self._growth(event)
+        except (AttributeError, TypeError, ValueError):  # the SDK checks nothing: ``read`` will tell what is wrong
+            return None
+
+    def _growth(self, event: Any) -> Growth | None:
+        """What a part grows by: of the SDK's chunk, or of our own with the same names."""
+        if self.done or not self.extras or event.usage is not None or (event.model and event.model != self.model):
+            return None
+        if self.response_id is None and event.id:
+            return None
+        wire = event.choices[0]
+        choice = self.choices.get(wire.index)
+        if choice is None or wire.finish_reason or wire.logprobs:
+            return None
+        delta = wire.delta
+        content, calls = delta.content, delta.tool_calls
+        if delta.refusal or delta.function_call:
+            return None
+        if calls:
+            growth = None if content else _call_growth(choice.calls, calls)
+        elif content and type(content) is str and choice.splitter is None and choice.indexer.run == "text":
+            growth = Growth(choice.indexer.run_index, content)
+        else:
+            return None
+        if growth is not None:
+            growth.candidate_index = wire.index
+        return growth
 
     def close(self) -> Sequence[StreamChunk]:
         """What was held back: half a tag, and calls whose last words might still have come after a natural end."""
@@ -351,6 +397,79 @@ class ChatReader(Snapshotted):
             if not (call.complete or fragment.says_nothing):
                 parts.append(_call_delta(call, fragment, text))
         return parts
+
+
+class _Exact(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """Of a chunk that says this and nothing else, with the names of the SDK's chunks."""
+
+
+class _GrowingFunction(_Exact):
+    arguments: str
+    name: None = None
+
+
+class _GrowingCall(_Exact):
+    index: int
+    function: _GrowingFunction
+    id: None = None
+    type: Literal["function"] | None = None
+
+
+class _GrowingDelta(_Exact):
+    content: str | None = None
+    tool_calls: Annotated[list[_GrowingCall], msgspec.Meta(max_length=1)] | None = None
+    role: str | None = None
+    refusal: None = None
+    reasoning_content: None = None
+    function_call: None = None
+
+
+class _GrowingChoice(_Exact):
+    delta: _GrowingDelta
+    index: int = 0
+    finish_reason: None = None
+    logprobs: None = None
+
+
+class _GrowingChunk(_Exact):
+    choices: Annotated[list[_GrowingChoice], msgspec.Meta(min_length=1, max_length=1)]
+    id: str | None = None
+    object: str | None = None
+    created: int | float | None = None
+    model: str | None = None
+    usage: None = None
+    system_fingerprint: str | None = None
+    service_tier: str | None = None
+    obfuscation: str | None = None
+
+
+_decode_chunk = msgspec.json.Decoder(_GrowingChunk).decode
+
+#: Fields of the SDK's delta that may be set where its text or its one call goes on; those beside are null then.
+_GROWING_DELTA = frozenset({"content", "tool_calls", "role", "refusal", "function_call"})
+
+
+_GROWING_CALL = frozenset({"index", "id", "type", "function"})
+_GROWING_FUNCTION = frozenset({"arguments", "name"})
+
+
+def _is_plain(value: Any, fields: frozenset[str]) -> bool:
+    """Are these all the fields of the SDK's object that are set?"""
+    extra = value.__pydantic_extra__
+    return value.__pydantic_fields_set__ <= fields and (not extra or extra.keys() <= fields)
+
+
+def _call_growth(calls: Calls, entries: Sequence[Any]) -> Growth | None:
+    entry = entries[0]
+    function = entry.function
+    text = function.arguments
+    if len(entries) > 1 or entry.id or entry.type not in _CLIENT_TYPES or function.name or type(text) is not str:
+        return None
+    call = calls.go_on(str(entry.index), text) if text and entry.index is not None else None
+    return None if call is None else Growth(call.index, text, "arguments", (call.id, call.name))
+
+
+_CLIENT_TYPES = (None, "function")
 
 
 def _call_delta(call: Call, fragment: Fragment, text: str) -> StreamedPart:

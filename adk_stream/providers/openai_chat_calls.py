@@ -23,8 +23,10 @@ from adk_stream.arguments import dump_arguments
 
 __all__ = ["Call", "Calls", "Fragment", "JsonScanner", "join_pieces"]
 
-_MARK = re.compile(r'["{}\[\]]')
-_STRING_MARK = re.compile(r'["\\]')
+# The first stops at a bracket or at a string that does not end here, the second at the string's end or at a
+# backslash whose other half is not there.
+_TO_BRACKET = re.compile(r'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
+_TO_STRING_END = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
 
 
 class JsonScanner(msgspec.Struct):
@@ -37,25 +39,30 @@ class JsonScanner(msgspec.Struct):
 
     def feed(self, text: str) -> None:
         """Read on."""
-        at = 0
+        at, size = 0, len(text)
         if self.escaped and text:
             self.escaped, at = False, 1
-        while True:
-            found = (_STRING_MARK if self.in_string else _MARK).search(text, at)
-            if found is None:
+        while at < size:
+            at = _end(_TO_STRING_END if self.in_string else _TO_BRACKET, text, at)
+            if at == size:
                 return
-            mark, at = found.group(), found.end()
+            mark = text[at]
+            at += 1
             if mark == '"':
                 self.in_string = not self.in_string
             elif mark == "\\":
-                if at == len(text):
-                    self.escaped = True
-                at += 1
+                self.escaped = True
             elif mark in "{[":
                 self.depth += 1
             else:
                 self.depth -= 1
                 self.closed = self.closed or self.depth <= 0
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    assert match is not None  # both patterns match nothing
+    return match.end()
 
 
 class Fragment(msgspec.Struct):
@@ -218,15 +225,18 @@ class Call(msgspec.Struct):
     def _take_text(self, fragment: Fragment) -> str:
         if not fragment.text or self.complete:
             return ""
-        if fragment.has_text:
-            if self.closed and self.is_resent(fragment):
-                return ""
-            self.begun = True
-        if not self.custom:
-            self.scanner.feed(fragment.text)
-        self.size += len(fragment.text)
-        self.checksum = zlib.crc32(_encoded(fragment.text), self.checksum)
+        if fragment.has_text and self.closed and self.is_resent(fragment):
+            return ""
+        self.grow(fragment.text)
         return fragment.text
+
+    def grow(self, text: str) -> None:
+        """More of its arguments."""
+        self.begun = self.begun or not text.isspace()
+        if not self.custom:
+            self.scanner.feed(text)
+        self.size += len(text)
+        self.checksum = zlib.crc32(_encoded(text), self.checksum)
 
     def is_resent(self, fragment: Fragment) -> bool:
         """Does the fragment say once more all that the call holds?"""
@@ -285,6 +295,21 @@ class Calls(msgspec.Struct):
         if call.name:
             self.by_name[call.name] = call.number
         return call, text, opened
+
+    def go_on(self, label: str, text: str) -> Call | None:
+        """``take`` of nothing but an index and text, where it can only go on with the call there; else None."""
+        number = self.by_label.get(label)
+        call = None if number is None else self.all[number]
+        if number is None or call is None or call.index < 0 or call.label != label:
+            return None
+        if call.complete or call.closed or call.custom or call.is_old:
+            return None
+        call.fragments += 1
+        call.grow(text)
+        if call.closed:
+            self.ready.append(number)
+        self.current = number
+        return call
 
     def take_ready(self, but: int = -1) -> list[Call]:
         """Calls that are over, once a later one has begun or the end has come: their JSON has closed.

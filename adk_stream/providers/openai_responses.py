@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from adk_stream.checkpoint import Snapshotted
 from adk_stream.metadata import merge_nested
-from adk_stream.parts import CallDelta, PartDelta, StreamChunk, StreamedPart
+from adk_stream.parts import CallDelta, Growth, PartDelta, StreamChunk, StreamedPart
 from adk_stream.providers import DONE
 from adk_stream.providers.objects import as_event
 from adk_stream.providers.openai_responses_facts import (
@@ -37,6 +37,7 @@ from adk_stream.providers.openai_responses_items import (
     Item,
     Run,
     content_parts,
+    find_run,
     item_metadata,
     match_items,
     open_run,
@@ -47,10 +48,39 @@ from adk_stream.providers.openai_responses_items import (
 from adk_stream.providers.openai_responses_native import PROVIDER, to_native
 from adk_stream.providers.openai_responses_numbers import EventNumbers
 from adk_stream.providers.openai_responses_places import ItemPlaces
+from adk_stream.wire import MAX_DEPTH
 
 __all__ = ["ResponsesReader", "to_native"]
 
 Event = Mapping[str, Any]
+
+
+class _Delta(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
+    """The commonest deltas, with the names of the SDK's events."""
+
+    type: str
+    delta: str
+    output_index: int
+    item_id: str | None = None
+    content_index: int | None = None
+    summary_index: int | None = None
+    sequence_number: int | None = None
+    logprobs: Annotated[list[str], msgspec.Meta(max_length=0)] | None = None
+    obfuscation: str | None = None
+
+
+#: Bytes of an event that cannot be nested too deeply, whatever it holds.
+_SHORT = 2 * MAX_DEPTH
+
+_decode_delta = msgspec.json.Decoder(_Delta).decode
+
+#: For each of their types: the item, the kind of run (None: its arguments), the field that numbers the run.
+_GROWING: dict[str, tuple[str, str | None, str]] = {
+    "response.output_text.delta": ("message", "output_text", "content_index"),
+    "response.reasoning_text.delta": ("reasoning", "reasoning_text", "content_index"),
+    "response.reasoning_summary_text.delta": ("reasoning", "summary_text", "summary_index"),
+    "response.function_call_arguments.delta": ("function_call", None, ""),
+}
 
 #: Fields of the response object that have a field of ours, or that repeat at length what the request said.
 _KNOWN = frozenset(
@@ -105,6 +135,44 @@ class ResponsesReader(Snapshotted):
     def read_object(self, event: Any) -> Sequence[StreamChunk]:
         """The chunks of one event object of the official SDK."""
         return self.read(as_event(event))
+
+    def grow_bytes(self, data: bytes) -> Growth | None:
+        """``read`` of a delta that goes on with its run or call, from its payload; None for any other event."""
+        if len(data) > _SHORT:
+            return None
+        try:
+            return self._growth(_decode_delta(data))
+        except (msgspec.DecodeError, RecursionError):
+            return None
+
+    def grow_object(self, event: Any) -> Growth | None:
+        """The same of an event of the ``openai`` SDK; None for any other event."""
+        return self._growth(event) if getattr(event, "type", None) in _GROWING else None
+
+    def _growth(self, event: Any) -> Growth | None:
+        """What a run or a call grows by: of the SDK's event, or of our own with the same names."""
+        growing = _GROWING.get(event.type)
+        number = self.known.at.get(event.output_index)
+        delta = event.delta
+        if growing is None or number is None or not delta or type(delta) is not str:
+            return None
+        item_type, run_kind, index_field = growing
+        item = self.known.items[number]
+        if item.type != item_type or item.done or not self.numbers.continues(event.sequence_number):
+            return None
+        if run_kind is None:
+            if item.given_out or item.told != item.fields:
+                return None
+            item.text.append(delta)
+            growth = Growth(item.base, delta, "arguments", (item.call_id, item.name))
+        else:
+            run = find_run(item, run_kind, getattr(event, index_field))
+            if run is None or run.told is None or getattr(event, "logprobs", None):
+                return None
+            run.text.append(delta)
+            growth = Growth(run.place, delta, "thought" if run.thought else "text")
+        self.numbers.go_on(event)
+        return growth
 
     def close(self) -> Sequence[StreamChunk]:
         """What is known of the items that were left open."""

@@ -23,6 +23,7 @@ __all__ = [
     "Item",
     "Run",
     "content_parts",
+    "find_run",
     "item_metadata",
     "match_items",
     "open_run",
@@ -220,13 +221,23 @@ def open_run(item: Item, kind: str, event: Mapping[str, Any]) -> Run:
         ValueError: the index is out of all bounds.
     """
     number = event.get(_RUNS[kind][1]) or 0
-    offset = number if kind == "summary_text" else _CONTENTS + 2 * number + (kind == "refusal")
-    run = item.runs.get(offset)
+    run = find_run(item, kind, number)
     if run is None:
+        offset = _offset(kind, number)
         if not 0 <= number < _MAX_CONTENTS:
             raise ValueError(f"{_RUNS[kind][1]} {number}")
         run = item.runs[offset] = Run(item.base + offset, kind, number, kind in _THOUGHTS)
     return run
+
+
+def find_run(item: Item, kind: str, number: int | None) -> Run | None:
+    """The run of this kind and number, if it has begun."""
+    return item.runs.get(_offset(kind, number or 0))
+
+
+def _offset(kind: str, number: int) -> int:
+    """Where a run stands in its item."""
+    return number if kind == "summary_text" else _CONTENTS + 2 * number + (kind == "refusal")
 
 
 def item_metadata(item: Item) -> dict[str, Any] | None:

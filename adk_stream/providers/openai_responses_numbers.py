@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from adk_stream.providers.objects import as_event
+
 __all__ = ["EventNumbers"]
 
 
@@ -39,6 +41,16 @@ class EventNumbers(msgspec.Struct):
             self.newest = event
             return True
         return self._take_odd(number, event)
+
+    def continues(self, number: int | None) -> bool:
+        """Is it the number that follows, or is there none?"""
+        return number is None or (number == self.following and self.first is not None)
+
+    def go_on(self, event: Any) -> None:
+        """``take`` of an event whose number follows, and that has its fields as attributes."""
+        if event.sequence_number is not None:
+            self.following += 1
+            self.newest = event
 
     def _take_odd(self, number: int, event: Mapping[str, Any]) -> bool:
         if not self.counting:
@@ -77,9 +89,10 @@ class EventNumbers(msgspec.Struct):
 
 
 def _same(event: Mapping[str, Any], other: Any) -> bool:
+    other = msgspec.to_builtins(other) if isinstance(other, msgspec.Struct) else as_event(other)
     return isinstance(other, Mapping) and _plain(event) == _plain(other)
 
 
 def _plain(event: Mapping[str, Any]) -> dict[str, Any]:
     # obfuscation is random padding, made anew with each sending
-    return {key: value for key, value in event.items() if key != "obfuscation"}
+    return {key: value for key, value in event.items() if key != "obfuscation" and value is not None}
