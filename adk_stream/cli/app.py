@@ -210,6 +210,57 @@ def replay(
     _end(command, debug)
 
 
+@app.command()
+def serve(
+    model: Annotated[
+        list[str],
+        typer.Option(
+            "--model",
+            metavar="[NAME=]PROVIDER:NAME",
+            help="A model to serve, by its own name or another; may be given again.",
+        ),
+    ],
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8000,
+    token: Annotated[
+        str | None,
+        typer.Option("--token", metavar="TEXT", help="What clients must bear; without it $ADK_STREAM_TOKEN."),
+    ] = None,
+    redis: Annotated[
+        str | None, typer.Option("--redis", metavar="URL", help="Share running streams with other processes.")
+    ] = None,
+    cors: Annotated[
+        list[str] | None, typer.Option("--cors", metavar="ORIGIN", help="A site whose pages may call the service.")
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option("--allow-host", metavar="NAME", help="A name the service may be called by.")
+    ] = None,
+    max_runs: Annotated[int, typer.Option("--max-runs", min=1, help="Runs at once.")] = 200,
+    drain: Annotated[
+        float, typer.Option("--drain", metavar="SECONDS", min=0, help="What runs are given to end when it stops.")
+    ] = 20.0,
+    access_log: Annotated[bool, typer.Option("--access-log", help="A line for each request.")] = False,
+    session_db: SessionDb = None,
+    debug: Debug = False,
+) -> None:
+    """The HTTP service: runs, sessions, and the protocols of front ends."""
+
+    def command() -> int:
+        from adk_stream.cli.serve import Binding, serve
+
+        return serve(
+            model,
+            Binding(host, port, token, cors or (), allow_host or ()),
+            session_db=session_db,
+            redis_url=redis,
+            max_runs=max_runs,
+            drain_seconds=drain,
+            access_log=access_log,
+        )
+
+    _end(command, debug)
+
+
 @sessions.command("list")
 def list_sessions(session_db: SessionDb = None, app_name: AppName = _APP, debug: Debug = False) -> None:
     """One line a session: id, when it was updated last, how many events, whose."""
