@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -81,7 +83,10 @@ def serve(
         host, port = listener.getsockname()[:2]
         print(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}", flush=True)
         print(f"models: {', '.join(config.models)}", file=sys.stderr, flush=True)
-        server.run(sockets=[listener])
+        # uvicorn sends itself the signal again once it has ended well; it has been dealt with.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        with contextlib.suppress(KeyboardInterrupt):
+            server.run(sockets=[listener])
     return COMPLETED
 
 

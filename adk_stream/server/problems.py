@@ -101,7 +101,7 @@ async def _answer(request: Request, error: Exception) -> Response:
         down = isinstance(error, (SessionError, RelayError))  # what the service stands on will be back
         problem = _DOWN if down else Problem(500, "the service failed")
         if isinstance(error, AdkStreamError):  # others Starlette raises again once they are answered
-            _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+            _log.error("%s %s: %s: %s", request.method, request.url.path, type(error).__name__, error)
     return problem_response(problem, request.url.path)
 
 
