@@ -3,7 +3,7 @@ import subprocess
 import sys
 
 import pytest
-from command import adk_stream
+from command import adk_stream_anew
 
 HEAVY = ("google.genai", "rich", "sqlalchemy", "msgspec", "starlette", "asyncio")
 COMMANDS = ("run", "chat", "aggregate", "inspect", "replay", "sessions", "sessions show")
@@ -32,7 +32,7 @@ def test_help_answers_at_once(command):
     took = []
     for _ in range(5):  # processor time, the best of five: other processes share the machine
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        adk_stream(*command.split(), "--help")
+        adk_stream_anew(*command.split(), "--help")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         if took[-1] < 0.3:
@@ -43,10 +43,10 @@ def test_help_answers_at_once(command):
 def test_version():
     from adk_stream import __version__
 
-    assert adk_stream("--version") == (0, f"adk-stream {__version__}\n", "")
+    assert adk_stream_anew("--version") == (0, f"adk-stream {__version__}\n", "")
 
 
 def test_no_such_command():
-    code, out, err = adk_stream("fly")
+    code, out, err = adk_stream_anew("fly")
     assert (code, out) == (2, "")
     assert "fly" in err

@@ -2,7 +2,7 @@ import base64
 import json
 
 import pytest
-from command import ANSWER, SIGNATURE, WHOLE, adk_stream
+from command import ANSWER, SIGNATURE, WHOLE, adk_stream, adk_stream_anew
 
 pytestmark = pytest.mark.usefixtures("environment")
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.usefixtures("environment")
 def store_in(folder):
     """The options that name a store in that folder, and the id of the session in it."""
     options = ("--session-db", f"sqlite:///{folder}/other.db")
-    code, _, err = adk_stream("run", "-", *options, stdin=WHOLE)
+    code, _, err = adk_stream_anew("run", "-", *options, stdin=WHOLE)
     assert code == 0, err
     return options, next(line.split()[1] for line in err.splitlines() if line.startswith("session "))
 
@@ -22,7 +22,7 @@ def stored(tmp_path_factory):
 
 def test_a_new_process_shows_the_same_parts_and_signatures(stored):
     options, session_id = stored
-    code, out, err = adk_stream("sessions", "show", session_id, *options)
+    code, out, err = adk_stream_anew("sessions", "show", session_id, *options)
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert "model · gemini-test" in lines[0]
