@@ -5,6 +5,7 @@ Wire facts: the anthropic package's ``types`` and Anthropic's guides to thinking
 
 from __future__ import annotations
 
+import copy
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
@@ -77,6 +78,12 @@ class AnthropicModel:
         self._max_tokens = max_tokens
         self._extra_body = extra_body or {}
         self._extra_headers = extra_headers
+
+    def without_client_spans(self) -> AnthropicModel:
+        """The same model, whose client does not trace its calls by itself: for whoever traces the model."""
+        other = copy.copy(self)
+        other._clients = self._clients.without_spans()
+        return other
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Any, None]:
         """The answer as server-sent events, in bytes; from Bedrock as the client's own events.

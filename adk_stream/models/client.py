@@ -9,6 +9,8 @@ field conversion that openai applies to its named arguments takes 65 to 160 ms f
 from __future__ import annotations
 
 import asyncio
+import copy
+import inspect
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -42,6 +44,15 @@ class Clients:
             with suppress(MissingExtraError):  # told when a client is to be made
                 import_extra(package, package)
         self._made: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+        self._traces = True
+
+    def without_spans(self) -> Clients:
+        """The same, of which none traces its calls by itself, as anthropic's do since 2.0."""
+        other = copy.copy(self)
+        other._traces = False
+        other._given = self._given if self._given is None else _without_spans(self._given)
+        other._made = WeakKeyDictionary()
+        return other
 
     def current(self) -> Any:
         """The client to use now.
@@ -54,8 +65,14 @@ class Clients:
         loop = asyncio.get_running_loop()
         if loop not in self._made:
             make = getattr(import_extra(self._package, self._package), self._name)
-            self._made[loop] = make().with_options(max_retries=0)
+            client = make().with_options(max_retries=0)
+            self._made[loop] = client if self._traces else _without_spans(client)
         return self._made[loop]
+
+
+def _without_spans(client: Any) -> Any:
+    switch = "open_telemetry" in inspect.signature(client.with_options).parameters
+    return client.with_options(open_telemetry=False) if switch else client
 
 
 def import_extra(package: str, extra: str) -> Any:
