@@ -30,8 +30,8 @@ def test_program_prints_what_readme_shows(program: str, output: str) -> None:
 
 
 def test_the_test_command_is_there_for_continuous_integration() -> None:
-    assert "pip install -e '.[test]' && python -m pytest" in README
-    assert "python -m pytest" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "pip install -e '.[test]' && python -m pytest -n auto" in README
+    assert "python -m pytest -n auto" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("path", sorted(set(re.findall(r"samples/[\w./-]+\.\w+|tests/[\w./-]+\.py", README))))
