@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from adk_stream.cli.outcome import UsageProblem, run_command
+
+if TYPE_CHECKING:
+    from adk_stream.cli.agent import Printer
 
 __all__ = ["app"]
 
@@ -46,11 +49,41 @@ SessionDb = Annotated[
 SaveAudio = Annotated[
     str | None, typer.Option("--save-audio", metavar="FILE.wav", help="Write the model's voice to this WAV file.")
 ]
+BaseUrl = Annotated[
+    str | None, typer.Option("--base-url", metavar="URL", help="Where the model is served, e.g. a local server.")
+]
+Tools = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tool", metavar="MODULE:FUNCTION", help="A function that the model may call; the current folder is searched."
+    ),
+]
+Session = Annotated[
+    str | None,
+    typer.Option("--session", metavar="ID", help="Go on with this session; it is made where there is none."),
+]
+UserId = Annotated[str, typer.Option("--user-id", metavar="ID", help="Whose session it is.")]
+Instruction = Annotated[
+    str | None, typer.Option("--instruction", metavar="TEXT", help="What the model is told before the conversation.")
+]
+HideThoughts = Annotated[bool, typer.Option("--hide-thoughts", help="Show no thoughts.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Each event as a line of JSON.")]
+Partials = Annotated[bool, typer.Option("--partials", help="With --json: partial events too.")]
 SessionId = Annotated[str, typer.Argument(metavar="ID", help="The session's id.")]
 AppName = Annotated[str, typer.Option("--app", help="The application whose sessions they are.")]
 Files = Annotated[list[str], typer.Argument(metavar="FILE...", help="Recordings, or - for standard input.")]
 
 _APP = "adk-stream"
+_USER = "local"
+
+
+def _printer(as_json: bool, partials: bool, hide_thoughts: bool) -> Printer:
+    from adk_stream.cli.agent import JsonLines, Screen
+
+    if partials and not as_json:
+        raise UsageProblem("--partials goes with --json")
+    thoughts = not hide_thoughts
+    return JsonLines(thoughts=thoughts, partials=partials) if as_json else Screen(thoughts=thoughts)
 
 
 def _end(command: Callable[[], int], debug: bool) -> None:
@@ -86,9 +119,7 @@ def run(
         str | None,
         typer.Option("--model", metavar="PROVIDER:NAME", help="Ask this model: gemini:NAME, openai-chat:NAME, …"),
     ] = None,
-    base_url: Annotated[
-        str | None, typer.Option("--base-url", metavar="URL", help="Where the model is served, e.g. a local server.")
-    ] = None,
+    base_url: BaseUrl = None,
     provider: Provider = "auto",
     pace: Annotated[
         float, typer.Option("--pace", metavar="FACTOR", help="Multiplies recorded times: 0 at once, 2 half as fast.")
@@ -97,8 +128,15 @@ def run(
         float, typer.Option("--interval", metavar="SECONDS", help="Between two events, for files without times.")
     ] = 0.0,
     save_audio: SaveAudio = None,
+    tool: Tools = None,
+    instruction: Instruction = None,
+    session: Session = None,
+    user_id: UserId = _USER,
     session_db: SessionDb = None,
     no_session: Annotated[bool, typer.Option("--no-session", help="Store nothing.")] = False,
+    hide_thoughts: HideThoughts = False,
+    as_json: AsJson = False,
+    partials: Partials = False,
     debug: Debug = False,
 ) -> None:
     """Show a stream live, store it in a session, say how it ended."""
@@ -106,11 +144,27 @@ def run(
     def command() -> int:
         from adk_stream.cli import run
 
-        store = run.Store(session_db, wanted=not no_session)
         if model is not None:
-            return run.run_model(model, source, base_url=base_url, store=store, save_audio=save_audio)
-        if base_url is not None:
-            raise UsageProblem("--base-url goes with --model")
+            from adk_stream.cli.agent import AskedAgent
+
+            asked = AskedAgent(
+                model, base_url, tool or (), instruction, session, user_id, session_db, stored=not no_session
+            )
+            printer = _printer(as_json, partials, hide_thoughts)
+            return run.run_model(asked, source, printer, save_audio=save_audio)
+        model_only = {
+            "--base-url": base_url,
+            "--tool": tool,
+            "--instruction": instruction,
+            "--session": session,
+            "--hide-thoughts": hide_thoughts,
+            "--json": as_json,
+            "--partials": partials,
+        }
+        for option, given in model_only.items():
+            if given:
+                raise UsageProblem(f"{option} goes with --model")
+        store = run.Store(session_db, wanted=not no_session)
         return run.run_recording(source, provider, pace=pace, interval=interval, store=store, save_audio=save_audio)
 
     _end(command, debug)
@@ -122,28 +176,49 @@ def chat(
         str, typer.Option("--model", metavar="PROVIDER:NAME", help="Whom to talk with; live models are gemini:NAME.")
     ],
     live: Annotated[bool, typer.Option("--live", help="By the Live API: as the model speaks.")] = False,
-    base_url: Annotated[
-        str | None, typer.Option("--base-url", metavar="URL", help="Where the model is served, e.g. a local server.")
-    ] = None,
-    session: Annotated[str | None, typer.Option("--session", metavar="ID", help="Go on with this session.")] = None,
-    tool: Annotated[
-        list[str] | None, typer.Option("--tool", metavar="MODULE:FUNCTION", help="A function that the model may call.")
-    ] = None,
+    base_url: BaseUrl = None,
+    session: Session = None,
+    tool: Tools = None,
+    instruction: Instruction = None,
+    usage: Annotated[bool, typer.Option("--usage", "-u", help="Tell the tokens of each answer.")] = False,
+    hide_thoughts: HideThoughts = False,
+    as_json: AsJson = False,
+    partials: Partials = False,
+    user_id: UserId = _USER,
     microphone: Annotated[bool, typer.Option("--microphone", help="Speak to it (needs the extra voice).")] = False,
     speaker: Annotated[bool, typer.Option("--speaker", help="Hear it (needs the extra voice).")] = False,
     save_audio: SaveAudio = None,
     session_db: SessionDb = None,
     debug: Debug = False,
 ) -> None:
-    """Talk with a model: lines in, its words out."""
+    """Talk with a model: lines in, its words out; an empty line ends it, Ctrl-C the answer that comes."""
 
     def command() -> int:
-        if not live:
-            raise UsageProblem("chat talks with live models so far: add --live")
-        from adk_stream.cli.chat_live import LiveChat, chat_live
+        if live:
+            from adk_stream.cli.chat_live import LiveChat, chat_live
 
-        asked = LiveChat(model, base_url, session, session_db, tool or (), save_audio, microphone, speaker)
-        return chat_live(asked)
+            return chat_live(
+                LiveChat(
+                    model,
+                    base_url,
+                    session,
+                    session_db,
+                    tool or (),
+                    save_audio,
+                    microphone,
+                    speaker,
+                    instruction,
+                    user_id,
+                )
+            )
+        for option, given in {"--microphone": microphone, "--speaker": speaker, "--save-audio": save_audio}.items():
+            if given:
+                raise UsageProblem(f"{option} goes with --live")
+        from adk_stream.cli.agent import AskedAgent
+        from adk_stream.cli.chat import chat
+
+        asked = AskedAgent(model, base_url, tool or (), instruction, session, user_id, session_db)
+        return chat(asked, _printer(as_json, partials, hide_thoughts), usage=usage)
 
     _end(command, debug)
 

@@ -6,6 +6,7 @@
     1    a stream was incomplete, failed or cancelled; its output is there all the same
     2    unusable input or arguments
     130  interrupted by Ctrl-C
+    143  ended by SIGTERM
 """
 
 from __future__ import annotations
@@ -18,7 +19,17 @@ from collections.abc import Callable, Iterable
 from adk_stream.cli.show import visible
 from adk_stream.errors import AdkStreamError
 
-__all__ = ["COMPLETED", "INTERRUPTED", "UNFINISHED", "UNUSABLE", "UsageProblem", "code_of", "complain", "run_command"]
+__all__ = [
+    "COMPLETED",
+    "INTERRUPTED",
+    "UNFINISHED",
+    "UNUSABLE",
+    "UsageProblem",
+    "code_of",
+    "code_of_signal",
+    "complain",
+    "run_command",
+]
 
 COMPLETED, UNFINISHED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 
@@ -63,6 +74,11 @@ def code_of(statuses: Iterable[str | None]) -> int:
     """The exit code of a stream whose finals bear these; ``in_progress`` and None say nothing."""
     told = [status for status in statuses if status not in (None, "in_progress")]
     return COMPLETED if told and all(status == "completed" for status in told) else UNFINISHED
+
+
+def code_of_signal(number: int) -> int:
+    """The exit code of a command that a signal ended, as shells have it."""
+    return 128 + number
 
 
 def _prepare_output() -> None:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from adk_stream.aggregator import AsyncAggregation, aggregate_async
 from adk_stream.cli.aggregate import holds_something
-from adk_stream.cli.outcome import COMPLETED, INTERRUPTED, UNFINISHED, UNUSABLE, UsageProblem, complain
+from adk_stream.cli.interrupts import noticed_signals
+from adk_stream.cli.outcome import COMPLETED, UNFINISHED, UNUSABLE, UsageProblem, code_of_signal, complain
 from adk_stream.cli.saving import saved_audio
 from adk_stream.cli.show import LiveText, live_view, summary
 from adk_stream.cli.source import in_thread, open_source
@@ -22,8 +23,10 @@ from adk_stream.errors import SessionError
 from adk_stream.recording import Recording, play_async
 
 if TYPE_CHECKING:
+    from adk_stream.cli.agent import AskedAgent, Printer
     from adk_stream.live import AudioRecorder
     from adk_stream.response import LlmResponse
+    from adk_stream.sessions import Event
 
 __all__ = ["Store", "run_model", "run_recording"]
 
@@ -53,13 +56,38 @@ def run_recording(
     return _show(in_thread(source), provider, store, save_audio=save_audio)
 
 
-def run_model(model: str, prompt: str, *, base_url: str | None, store: Store, save_audio: str | None = None) -> int:
-    """Ask a model and show its answer."""
-    from adk_stream.cli.model import open_model, prompt_of, question
+def run_model(asked: AskedAgent, prompt: str, printer: Printer, *, save_audio: str | None = None) -> int:
+    """Ask a model, run the tools it calls, and show the answer.
 
-    asked = open_model(model, base_url)
+    Raises:
+        UsageProblem: the prompt is empty; the model or a tool is none.
+        SessionError: the store cannot be used.
+    """
+    from adk_stream.cli.model import prompt_of
+
     text = prompt_of(prompt)
-    return _show(asked.stream(question(text)), asked.provider, store, prompt=text, save_audio=save_audio)
+    with saved_audio(save_audio) as recorder:
+        return asyncio.run(_ask(asked, text, printer, recorder))
+
+
+async def _ask(asked: AskedAgent, text: str, printer: Printer, recorder: AudioRecorder | None) -> int:
+    from adk_stream.cli.agent import Agent
+
+    def show(event: Event) -> None:
+        if recorder is not None and event.partial:
+            recorder.write(event)
+        printer.show(event)
+
+    agent = await Agent.open(asked)
+    try:
+        answer = await agent.say(text, show)
+    finally:
+        await agent.close()
+    printer.end()
+    if asked.stored:
+        print(f"session {agent.session_id}", file=sys.stderr)
+    answer.tell(whole=True)
+    return answer.code
 
 
 def _show(
@@ -67,21 +95,18 @@ def _show(
     provider: str,
     store: Store,
     *,
-    prompt: str | None = None,
     save_audio: str | None = None,
 ) -> int:
     import adk_stream.response  # noqa: F401  # it takes its time, which is not the model's
 
     stream = aggregate_async(pieces, provider)
     with saved_audio(save_audio) as recorder:
-        return asyncio.run(_run(_Run(stream, store.open(), live_view(sys.stdout), recorder), prompt))
+        return asyncio.run(_run(_Run(stream, store.open(), live_view(sys.stdout), recorder)))
 
 
-async def _run(run: _Run, prompt: str | None) -> int:
+async def _run(run: _Run) -> int:
     keeper = run.keeper
     try:
-        if keeper is not None and prompt is not None:
-            await keeper.keep(_said(prompt), author="user")
         return await run.to_its_end()
     finally:
         if keeper is not None:
@@ -108,16 +133,16 @@ class _Run:
 
     async def to_its_end(self) -> int:
         trouble: Exception | None = None
-        interrupted = False
+        interrupted: list[int] = []
+        task = asyncio.current_task()
+        assert task is not None
         try:
-            async with aclosing(self._stream):
-                async for response in self._stream:
-                    await self._take(response)
+            with noticed_signals(task.cancel) as interrupted:
+                async with aclosing(self._stream):
+                    async for response in self._stream:
+                        await self._take(response)
         except asyncio.CancelledError:  # Ctrl-C: what had come is kept, and the command ends by itself
-            task = asyncio.current_task()
-            if task is not None:
-                task.uncancel()
-            interrupted = True
+            task.uncancel()
         except Exception as problem:
             if isinstance(problem, BrokenPipeError):
                 await self._keep_cancelled()
@@ -129,7 +154,7 @@ class _Run:
         if trouble is not None:
             complain(trouble)
         code = self._tell()
-        return INTERRUPTED if interrupted else code
+        return code_of_signal(interrupted[0]) if interrupted else code
 
     async def _take(self, response: LlmResponse) -> None:
         if response.partial:
@@ -164,11 +189,3 @@ class _Run:
             return UNUSABLE
         print(summary(final, self._first_token), file=sys.stderr, flush=True)
         return COMPLETED if final.status == "completed" else UNFINISHED
-
-
-def _said(prompt: str) -> LlmResponse:
-    from google.genai import types
-
-    from adk_stream.response import LlmResponse
-
-    return LlmResponse(content=types.Content(role="user", parts=[types.Part(text=prompt)]))

@@ -31,8 +31,8 @@ def _load(name: str) -> Callable[..., Any]:
         raise UsageProblem(f"--tool: {name!r} is not module:function")
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as problem:
-        raise UsageProblem(f"--tool {name}: {problem}") from problem
+    except Exception as problem:  # whatever the user's module raises while it is imported
+        raise UsageProblem(f"--tool {name}: {type(problem).__name__}: {problem}") from problem
     if not callable(found):
         raise UsageProblem(f"--tool {name}: it is no function")
     function: Callable[..., Any] = found
