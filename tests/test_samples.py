@@ -85,6 +85,17 @@ def test_anthropic_client():
     assert 'find_rooms {"date": "2026-02-13", "seats": 12, "projector": true}' in out
 
 
+def test_agent_with_tools():
+    pytest.importorskip("uvicorn")
+    assert run("agent_with_tools.py").splitlines() == [
+        "call:   get_weather {'city': 'Lisbon', 'unit': 'celsius'}",
+        "result: {'city': 'Lisbon', 'sky': 'rain', 'degrees': 14}",
+        "answer: Yes, take one: it rains in Lisbon, at 14 °C.",
+        "completed, 318 tokens",
+        "stored: user, model, model, model",
+    ]
+
+
 def test_live_voice():
     pytest.importorskip("trustme")
     pytest.importorskip("websockets")
