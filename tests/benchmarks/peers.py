@@ -9,29 +9,79 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from importlib.util import find_spec
 from typing import Any
 
 Result = tuple[str, str, list[str]]
-Peer = Callable[[list[bytes]], Result]
+Peer = Callable[[Any], Result]
 
 _HEADERS = {"content-type": "text/event-stream"}
 
 
-def ours(provider: str) -> Peer:
-    """This package: partials and the final, from bytes."""
-    from adk_stream import aggregate
+def ours(line: str) -> Peer:
+    """This package, partials and finals, from frames or from an SDK's objects."""
+    from adk_stream import StreamingResponseAggregator, aggregate
 
-    def run(frames: list[bytes]) -> Result:
+    def run(pieces: Iterable[Any]) -> Result:
         final = None
-        for response in aggregate(frames, provider):
+        for response in aggregate(pieces, line):
             final = response
-        assert final is not None
+        return result_of(final)
+
+    def run_gemini(pieces: Any) -> Result:
+        if not isinstance(pieces, list) or isinstance(pieces[0], bytes):
+            return run(pieces)
+        aggregator = StreamingResponseAggregator("close")  # as google-adk's is used
+        for piece in pieces:
+            for _ in aggregator.process_response(piece):
+                pass
+        return result_of(aggregator.close())
+
+    def result_of(final: Any) -> Result:
         arguments = [json.dumps(call.args) for call in final.executable_function_calls()]
         return final.text, final.thought_text, arguments
 
-    return run
+    return {"gemini": run_gemini, "gemini-live": ours_live}.get(line, run)
+
+
+def ours_live(messages: Iterable[Any]) -> Result:
+    """This package as it receives a live session: each message is answered at once."""
+    from adk_stream import StreamingResponseAggregator
+    from adk_stream.providers.line import Line
+
+    aggregator, line = StreamingResponseAggregator("close"), Line("gemini-live")
+    heard = Heard()
+    for message in messages:
+        if type(message) is not bytes:
+            for response in aggregator.process_response(message):
+                heard.take(response)
+            continue
+        for chunks in line.feed(message):
+            for chunk in chunks:
+                for response in aggregator.take(chunk):
+                    heard.take(response)
+    return heard.result()
+
+
+class Heard:
+    """What of a live session's responses is compared: the words of the transcripts, and how much audio came."""
+
+    def __init__(self) -> None:
+        self._words: list[str] = []
+        self._audio = 0
+
+    def take(self, response: Any) -> None:
+        """A response, ours or google-adk's."""
+        content = response.content
+        if content is not None and response.partial is not False:
+            self._audio += len(content.parts[0].inline_data.data)
+        elif response.output_transcription is not None and response.partial is False:
+            self._words.append(response.output_transcription.text)
+
+    def result(self) -> Result:
+        """The size stands where other lines have their calls."""
+        return "".join(self._words), "", [str(self._audio)]
 
 
 def _transport(httpx: Any, frames: list[bytes]) -> Any:
@@ -77,10 +127,55 @@ def google_adk(frames: list[bytes]) -> Result:
                 pass
         return aggregator.close()
 
-    parts = asyncio.run(run()).content.parts
+    return read_adk_parts(asyncio.run(run()).content.parts)
+
+
+def read_adk_parts(parts: list[Any]) -> Result:
+    """What google-adk's final response holds."""
     text = "".join(part.text for part in parts if part.text and not part.thought)
     thought = "".join(part.text for part in parts if part.text and part.thought)
     return text, thought, [json.dumps(part.function_call.args) for part in parts if part.function_call]
+
+
+def adk_live(frames: list[bytes]) -> Result:
+    """google-genai's conversion of a websocket's frame, and google-adk's receiver."""
+    return adk_receiver(map(_genai_message, frames))
+
+
+def _genai_message(frame: bytes) -> Any:
+    """As google-genai's ``AsyncSession`` makes it."""
+    from google.genai import _live_converters as converters
+    from google.genai import types
+
+    found = converters._LiveServerMessage_from_mldev(json.loads(frame))
+    return types.LiveServerMessage._from_response(response=found, kwargs={})
+
+
+def adk_receiver(messages: Iterable[Any]) -> Result:
+    """google-adk's receiver over a session that holds these messages."""
+    from google.adk.models.gemini_llm_connection import GeminiLlmConnection
+    from google.adk.utils.variant_utils import GoogleLLMVariant
+
+    class Session:
+        session_id = "benchmark"
+        rest = iter(messages)
+        over = False
+
+        async def receive(self) -> Any:
+            for each in self.rest:
+                yield each
+            self.over = True
+
+    async def run() -> Result:
+        session: Any = Session()
+        connection = GeminiLlmConnection(session, GoogleLLMVariant.GEMINI_API, "gemini-live-2.5-flash-preview")
+        heard = Heard()
+        while not session.over:  # a receive() serves one turn
+            async for response in connection.receive():
+                heard.take(response)
+        return heard.result()
+
+    return asyncio.run(run())
 
 
 def openai_chat(frames: list[bytes]) -> Result:
@@ -177,6 +272,7 @@ def _pydantic_anthropic(frames: list[bytes]) -> Any:
 #: For each line: (name, packages it needs, peer).
 _PEERS: dict[str, list[tuple[str, tuple[str, ...], Peer]]] = {
     "gemini": [("google-genai + google-adk", ("google.adk",), google_adk)],
+    "gemini-live": [("google-genai + google-adk", ("google.adk",), adk_live)],
     "openai-chat": [
         ("openai stream()", ("openai",), openai_chat),
         ("pydantic-ai", ("pydantic_ai", "openai"), _pydantic_ai(_pydantic_openai("OpenAIChatModel"))),
@@ -194,10 +290,11 @@ _PEERS: dict[str, list[tuple[str, tuple[str, ...], Peer]]] = {
 
 def peers_of(line: str) -> dict[str, Peer]:
     """The installed peers of a line, by name."""
-    return {name: peer for name, packages, peer in _PEERS[line] if all(map(_installed, packages))}
+    return {name: peer for name, packages, peer in _PEERS[line] if all(map(installed, packages))}
 
 
-def _installed(package: str) -> bool:
+def installed(package: str) -> bool:
+    """Is the package here?"""
     try:
         return find_spec(package) is not None
     except ModuleNotFoundError:

@@ -1,89 +1,96 @@
 """What aggregation costs, beside the official clients and other libraries: ``python tests/benchmarks/run.py``.
 
-All contestants of a workload run in one process, in turn, round after round; the figures are medians, and the
-ratios are between two medians of the same run. Every result is compared with the expected content first, so a
-contestant that loses something shows up as an error, not as fast.
+Every line, from the bytes of the wire and from the objects of the official SDK. A contestant whose result is not the
+expected content is an error, not fast. ``--save docs/benchmark`` writes the table and a picture of it.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
-import json
-import math
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import previews
+import report
 import streams
-from peers import Peer, ours, peers_of
+from floors import floor
+from measure import Contestant, compare, growth, peak_bytes_a_chunk
+from objects import accumulators_of, installed_sdk, objects_of
+from peers import ours, peers_of
 
 WORKLOADS: dict[str, tuple[str, Callable[[int], streams.Stream]]] = {
-    "gemini text": ("gemini", streams.gemini_text),
-    "gemini text, usage on every chunk": ("gemini", streams.gemini_usage),
-    "gemini streamed arguments": ("gemini", streams.gemini_arguments),
-    "chat text + 3 calls": ("openai-chat", streams.chat_tools),
-    "chat long arguments": ("openai-chat", streams.chat_arguments),
-    "responses text + call": ("openai-responses", streams.responses_tools),
-    "anthropic thinking + text + call": ("anthropic", streams.anthropic_tools),
+    "Gemini text": ("gemini", streams.gemini_text),
+    "Gemini text, usage on every chunk": ("gemini", streams.gemini_usage),
+    "Gemini streamed arguments": ("gemini", streams.gemini_arguments),
+    "Gemini Live audio and words": ("gemini-live", streams.live_audio),
+    "Chat text and three calls": ("openai-chat", streams.chat_tools),
+    "Chat long arguments": ("openai-chat", streams.chat_arguments),
+    "Responses text and call": ("openai-responses", streams.responses_tools),
+    "Anthropic thinking, text and call": ("anthropic", streams.anthropic_tools),
 }
 
-
-def seconds(peer: Peer, stream: streams.Stream) -> float:
-    """One run, after a look at the result."""
-    start = time.perf_counter()
-    text, thought, arguments = peer(stream.frames)
-    elapsed = time.perf_counter() - start
-    assert text == stream.text, "the text differs"
-    assert thought in (stream.thought, ""), "the thoughts differ"
-    assert list(map(json.loads, arguments)) == list(map(json.loads, stream.arguments)), "the calls differ"
-    return elapsed
+_MEMORY_CHUNKS = 5000
 
 
-def compare(line: str, stream: streams.Stream, rounds: int) -> dict[str, float]:
-    """Median microseconds a frame of ours and each peer, interleaved."""
-    contestants = {"adk_stream": ours(line), **peers_of(line)}
-    times: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(rounds + 1):
-        for name, peer in contestants.items():
-            gc.collect()
-            times[name].append(seconds(peer, stream))
-    return {name: statistics.median(each[1:]) / len(stream.frames) * 1e6 for name, each in times.items()}
+def from_bytes(name: str, n: int, rounds: int, sizes: tuple[int, int] | None) -> report.Finding:
+    """Ours, the prototype and the peers on the wire's frames."""
+    line, make = WORKLOADS[name]
+    stream = make(n)
+    runs = {"adk_stream": ours(line), "floor": floor(line), **peers_of(line)}
+    costs = compare({each: (run, stream.frames) for each, run in runs.items()}, stream, rounds)
+    found = report.Finding(name, "bytes", costs.pop("adk_stream"), floor=costs.pop("floor"), peers=costs)
+    if sizes is not None:
+        found.exponent = growth(line, make, "bytes", *sizes)
+        found.memory = peak_bytes_a_chunk(line, make(_MEMORY_CHUNKS))
+    return found
 
 
-def growth(line: str, make: Callable[[int], streams.Stream], small: int, large: int) -> float:
-    """The exponent of our total time between two sizes: 1 is linear, 2 quadratic."""
-    best = []
-    for n in (small, large):
-        stream = make(n)
-        gc.collect()
-        gc.freeze()
-        best.append(min(seconds(ours(line), stream) for _ in range(3)) / len(stream.frames))
-        gc.unfreeze()
-    return 1 + math.log(best[1] / best[0]) / math.log(large / small)
+def from_objects(name: str, n: int, rounds: int, sizes: tuple[int, int] | None) -> report.Finding:
+    """Ours and the official accumulator on the SDK's objects."""
+    line, make = WORKLOADS[name]
+    stream = make(n)
+    objects = objects_of(line, stream.frames)
+    contestants: dict[str, Contestant] = {"adk_stream": (ours(line), objects)}
+    contestants |= {each: (run, objects) for each, run in accumulators_of(line).items()}
+    costs = compare(contestants, stream, rounds)
+    found = report.Finding(name, "objects", costs.pop("adk_stream"), peers=costs)
+    if sizes is not None:
+        found.exponent = growth(line, make, "objects", *sizes)
+    return found
 
 
 def main() -> None:
-    """Print a line for each workload."""
+    """Print the tables as they come."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("-n", type=int, default=10_000, help="deltas in a stream (default 10000)")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default="", help="workloads whose name holds these words")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="streams whose name holds these words")
     parser.add_argument("--growth", type=int, nargs=2, default=(1_000, 100_000), metavar=("SMALL", "LARGE"))
-    arguments = parser.parse_args()
-    for name, (line, make) in WORKLOADS.items():
-        if arguments.only not in name:
-            continue
-        costs = compare(line, make(arguments.n), arguments.rounds)
-        own = costs.pop("adk_stream")
-        exponent = growth(line, make, *arguments.growth)
-        print(f"{name}: adk_stream {own:.1f} us a frame, growth exponent {exponent:.2f}")
-        for peer, cost in costs.items():
-            print(f"    {peer}: {cost:.1f} us, {cost / own:.1f} times ours")
+    parser.add_argument("--no-growth", action="store_true", help="leave growth, memory and previews out")
+    parser.add_argument("--save", type=Path, help="write this file with .md and with .svg")
+    options = parser.parse_args()
+    sizes = None if options.no_growth else tuple(options.growth)
+    findings = []
+    text = [f"How many times our time the others take; {options.n:,} deltas; {report.about()}", "", report.HEAD]
+    print("\n".join(text), flush=True)
+    for name, (line, _) in WORKLOADS.items():
+        for measure in (from_bytes, from_objects):
+            if options.only not in name or (measure is from_objects and not installed_sdk(line)):
+                continue
+            findings.append(measure(name, options.n, options.rounds, sizes))
+            text.append(report.row(findings[-1]))
+            print(text[-1], flush=True)
+    if sizes is not None and not options.only:
+        head = "| arguments, a preview after every 12 characters | jiter's partial mode at 100 kB | growth to 1 MB |"
+        text += ["", head, "|---|---|---|", *previews.lines()]
+        print("\n".join(text[-4:]))
+    if options.save is not None:
+        options.save.parent.mkdir(parents=True, exist_ok=True)
+        options.save.with_suffix(".md").write_text("\n".join(text) + "\n")
+        options.save.with_suffix(".svg").write_text(report.picture(findings, report.about()))
 
 
 if __name__ == "__main__":

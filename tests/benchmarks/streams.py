@@ -5,6 +5,7 @@ Each function takes the number of deltas and gives ``Stream``: the frames and th
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -96,6 +97,32 @@ def gemini_arguments(n: int) -> Stream:
             candidate["finishReason"] = "STOP"
         frames.append(_data({"candidates": [candidate], "responseId": "bench-2"}, b"\r\n\r\n"))
     return Stream(frames, arguments=[json.dumps({"content": _words(0, n)})])
+
+
+#: Of a live session: 20 ms of audio in each message, and a word for every fifteenth of them.
+_AUDIO = base64.b64encode(bytes(range(240)) * 4).decode()
+_MESSAGES_A_WORD = 15
+_MESSAGES_A_TURN = 500
+
+
+def live_audio(n: int) -> Stream:
+    """A live session, as websocket messages: audio, the words in it, and a turn's end every ten seconds."""
+    audio: dict[str, Any] = {"inlineData": {"mimeType": "audio/pcm;rate=24000", "data": _AUDIO}}
+    messages: list[dict[str, Any]] = [{"setupComplete": {}}]
+    words, pieces = [], 0
+    for number in range(n):
+        if number % _MESSAGES_A_WORD:
+            messages.append({"serverContent": {"modelTurn": {"parts": [audio]}}})
+            pieces += 1
+        else:
+            words.append(_word(number))
+            messages.append({"serverContent": {"outputTranscription": {"text": words[-1]}}})
+        if number % _MESSAGES_A_TURN == _MESSAGES_A_TURN - 1 or number == n - 1:
+            messages.append({"serverContent": {"generationComplete": True}})
+            usage = {"promptTokenCount": 12, "totalTokenCount": number}
+            messages.append({"serverContent": {"turnComplete": True}, "usageMetadata": usage})
+    frames = [json.dumps(message).encode() for message in messages]
+    return Stream(frames, "".join(words), arguments=[str(pieces * len(base64.b64decode(_AUDIO)))])
 
 
 def _chat(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
