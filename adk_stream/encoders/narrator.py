@@ -137,7 +137,11 @@ class _Shown:
     def clear(self) -> None:
         self._pieces: list[str] = []
         self._runs: list[tuple[int, int]] = []  # where each run begins, and its number
-        self._length = self._at = 0
+        self._length = self._at = self._before = 0
+
+    def final_ends(self) -> None:
+        """What was shown so far may be in a later final of the round (parts that came interleaved), or in none."""
+        self._before = self._length
 
     def add(self, text: str, run: int) -> None:
         if not self._runs or self._runs[-1][1] != run:
@@ -155,6 +159,11 @@ class _Shown:
         if len(self._pieces) > 1:
             self._pieces[:] = ["".join(self._pieces)]
         shown, start = self._pieces[0], self._at
+        if start < self._before and not (shown.startswith(text, start) or text.startswith(shown[start:])):
+            start = self._at = self._before  # no final holds it
+            if start == self._length:
+                self.clear()
+                return text, None
         if shown.startswith(text, start):
             self._at = start + len(text)
             run = max(number for begin, number in self._runs if begin < max(self._at, 1))
@@ -333,7 +342,7 @@ class Narrator(Generic[_Event]):
             self._usage.add(response.usage_metadata)
         self._end_run()
         for kind in kinds:
-            self._shown[kind].clear()
+            self._shown[kind].final_ends()
         if _ends_round(response):
             self._last = response
             self._enter_round()

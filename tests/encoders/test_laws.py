@@ -10,6 +10,7 @@ from encoder_streams import encoded, streams
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adk_stream import LlmResponse, aggregate
 from adk_stream.encoders import AgUiEncoder, OpenAIChatEncoder, VercelEncoder
 
 few = settings(max_examples=60, deadline=None)
@@ -90,6 +91,33 @@ def test_events_are_json_and_share_nothing(run):
             event.clear()
     again = encoded(VercelEncoder("m"), run.responses)
     assert [encoder.frame(event) for event in again] == before
+
+
+READERS = [(VercelEncoder, read_vercel), (lambda: AgUiEncoder("t", "r"), read_ag_ui)]
+
+
+@pytest.mark.parametrize(("encoder", "read"), READERS)
+def test_parts_that_came_interleaved_are_told_once(encoder, read):
+    """A later final holds what was shown before an earlier one."""
+    call = {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{"}}
+    rest = {"index": 0, "function": {"arguments": "}"}}
+    thought = {"reasoning_content": "0"}
+    deltas = [thought, {"tool_calls": [call]}, {"content": "0"}, thought, {"tool_calls": [rest]}]
+    chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+    responses = list(aggregate(chunks, provider="openai-chat", flush="boundary"))
+    told = read(encoded(encoder(), responses))
+    assert (told.text, told.thoughts) == ("0", "00")
+
+
+@pytest.mark.parametrize(("encoder", "read"), READERS)
+def test_what_no_final_holds_hides_nothing_of_the_next(encoder, read):
+    said = [("ab", True, "in_progress"), ("a", False, "in_progress"), ("c", False, "completed")]
+    responses = [
+        LlmResponse(content={"role": "model", "parts": [{"text": text}]}, partial=partial, status=status)
+        for text, partial, status in said
+    ]
+    assert read(encoded(encoder(), responses)).text == "abc"
 
 
 @pytest.mark.parametrize(
