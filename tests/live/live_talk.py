@@ -45,6 +45,12 @@ def run(work: Any) -> Any:
     return asyncio.run(checked())
 
 
+async def came(live: LiveStream, wanted: Any) -> None:
+    """Wait, without reading, until a response that is wanted waits to be read."""
+    while not any(wanted(entry.response) for entry in live._inbox._entries):
+        await asyncio.sleep(0.01)
+
+
 async def until(live: LiveStream, wanted: Any) -> list[LlmResponse]:
     """The responses up to the first that is wanted."""
     responses = []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from google import genai
-from live_talk import QUIET, VOICE, audio_of, brief, finals, run, talk, turn, until
+from live_talk import QUIET, VOICE, audio_of, brief, came, finals, run, talk, turn, until
 
 from adk_stream.errors import (
     ConnectionLostError,
@@ -18,7 +18,7 @@ from adk_stream.errors import (
     RateLimitError,
     StreamTimeoutError,
 )
-from adk_stream.live import LiveStream
+from adk_stream.live import LiveStream, PlaybackClock
 from adk_stream.testing import Conversation, LiveServer
 from adk_stream.testing.live_messages import (
     audio,
@@ -283,7 +283,9 @@ class TestAudio:
         async def main() -> None:
             async with talk(server, max_queued=10, audio_policy=policy) as live:
                 await live.send_text("sing")
-                await asyncio.sleep(0.3)
+                if policy == "drop_oldest":
+                    await came(live, lambda response: response.turn_complete)
+                await asyncio.sleep(0.1)
                 assert len(live._inbox) <= 12
                 responses = await turn(live)
             assert audio_of(responses) == b"".join(self.PIECES[-heard:])
@@ -304,9 +306,9 @@ class TestAudio:
         async def main() -> None:
             async with talk(server, playback=False) as live:
                 await live.send_text("sing")
-                await asyncio.sleep(0.2)  # all of it has come, none was read
+                await came(live, lambda response: brief(response) == ("output", "la"))
                 await live.send_text("stop")
-                await asyncio.sleep(0.2)
+                await came(live, lambda response: response.turn_complete)
                 responses = await turn(live)
             assert audio_of(responses) == b""
             assert finals(responses) == [("output", "la"), ("complete", "incomplete")]
@@ -320,11 +322,13 @@ class TestAudio:
         conversation = Conversation([ASKED, Interruptible(messages, STALL)], [ASKED, text("Yes?"), turn_complete()])
 
         async def main(report: float | None) -> Any:
+            now = 0.0
             async with talk(server) as live:
+                live._clock = PlaybackClock(lambda: now)
                 await live.send_text("count")
                 await until(live, lambda response: brief(response) == ("output", " six"))
                 await anext(live)
-                await asyncio.sleep(0.5)
+                now = 0.5
                 if report is not None:
                     live.playback_position(report)
                 await live.send_text("stop")
@@ -333,7 +337,7 @@ class TestAudio:
 
         with LiveServer(conversation) as server:
             by_clock, reported = run(main(None)), run(main(1000))
-        assert by_clock.output_transcription.text in ("one two", "one two three")
+        assert by_clock.output_transcription.text == "one two"
         assert by_clock.provider_metadata["whole_output_transcription"] == "one two three four five six"
         assert reported.output_transcription.text == "one two three four five"
 
@@ -360,7 +364,7 @@ class TestLeaving:
         async def main() -> None:
             async with talk(server) as live:
                 await live.send_text("1")
-                await asyncio.sleep(0.2)
+                await came(live, lambda response: response.turn_complete)
             assert finals(live.unread) == [("text", "One"), ("complete", "completed")]
             assert live.final is live.unread[-1]
 
