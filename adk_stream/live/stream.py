@@ -69,6 +69,9 @@ class LiveStream(AsyncIterator[LlmResponse]):
     **Playback.** When the user cuts in, the transcript is cut to what was heard: by the client's own report
     (``playback_position``), else by a clock that plays each turn in real time from the moment its first audio is read.
 
+    The websocket is the client's, and so are its settings: ``HttpOptions(async_client_args={"ping_timeout": 60})``. One
+    that is not read for longer than its keepalive, since nobody takes what waits here, is lost as any other is.
+
     **Leaving** the block closes the connection and stops the calls, within ``close_timeout``. What had come of an open
     turn is in ``final``, marked ``cancelled``; nothing is given out any more.
 
