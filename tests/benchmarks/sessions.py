@@ -1,9 +1,9 @@
 """What sessions cost, beside google-adk's services: ``python tests/benchmarks/sessions.py``.
 
-Every service does the same work in one process, in turn, round after round; the figures are medians of wall time, the
-ratios are between two medians of the same run. The databases are SQLite files, as durable as each service makes them
-by itself: an append that returned survives a loss of power. In the end every session is read again and must hold all
-of its events in their order.
+Every service does the same work in one process, in turn, round after round; the figures are medians of wall time and
+of processor time, the ratios are between two medians of the same run. The databases are SQLite files, as durable as
+each service makes them by itself: an append that returned survives a loss of power. In the end every session is read
+again and must hold all of its events in their order.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from adk_stream.sessions import Event, GetSessionConfig, InMemorySessionService, SqlSessionService
 
 NAMES = {"app_name": "app", "user_id": "user"}
 NEWEST = 20
 TASKS = 32
+WIDTH = 34  # of a column
 
 
 def event_fields(number: int) -> dict[str, Any]:
@@ -85,18 +86,37 @@ class Contestant:
             assert session.events[-1].content.parts[1].function_call.args["limit"] == 3
 
 
-async def append_one_writer(contestant: Contestant, session: str, count: int) -> float:
-    """Seconds an append, each awaited before the next."""
+class Clock:
+    """Wall time and processor time of all threads, since it was made."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter(), time.process_time()
+
+    def per(self, count: int) -> Cost:
+        """The seconds of each of so many."""
+        wall, cpu = self._start
+        return Cost((time.perf_counter() - wall) / count, (time.process_time() - cpu) / count)
+
+
+class Cost(NamedTuple):
+    """Seconds."""
+
+    wall: float
+    cpu: float
+
+
+async def append_one_writer(contestant: Contestant, session: str, count: int) -> Cost:
+    """The cost of an append, each awaited before the next."""
     held = await contestant.open(session)
     events = contestant.next_events(session, count)
-    start = time.perf_counter()
+    clock = Clock()
     for event in events:
         await contestant.service.append_event(held, event)
-    return (time.perf_counter() - start) / count
+    return clock.per(count)
 
 
-async def append_many_writers(contestant: Contestant, session: str, count: int) -> float:
-    """Seconds an append when 32 tasks write at once, each to a session of its own."""
+async def append_many_writers(contestant: Contestant, session: str, count: int) -> Cost:
+    """The cost of an append when 32 tasks write at once, each to a session of its own."""
     names = [f"{session} {task}" for task in range(TASKS)]
     held = [await contestant.open(name) for name in names]
     events = [contestant.next_events(name, count) for name in names]
@@ -105,43 +125,44 @@ async def append_many_writers(contestant: Contestant, session: str, count: int) 
         for event in events[task]:
             await contestant.service.append_event(held[task], event)
 
-    start = time.perf_counter()
+    clock = Clock()
     await asyncio.gather(*map(write, range(TASKS)))
-    return (time.perf_counter() - start) / (count * TASKS)
+    return clock.per(count * TASKS)
 
 
-async def load(contestant: Contestant, session: str, newest: int | None = None) -> float:
-    """Seconds to read a session and look at the text of each of its events."""
-    start = time.perf_counter()
+async def load(contestant: Contestant, session: str, newest: int | None = None) -> Cost:
+    """The cost of reading a session and looking at the text of each of its events."""
+    clock = Clock()
     read = await contestant.read(session, newest)
     size = sum(len(event.content.parts[0].text) for event in read.events)
-    elapsed = time.perf_counter() - start
+    cost = clock.per(1)
     assert size > 300 * (newest or contestant.lengths[session])
-    return elapsed
+    return cost
 
 
 async def compare(
-    contestants: list[Contestant], rounds: int, work: Callable[[Contestant], Awaitable[float]]
-) -> dict[str, float]:
-    """Medians of seconds; one round before them goes uncounted."""
-    times: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
+    contestants: list[Contestant], rounds: int, work: Callable[[Contestant], Awaitable[Cost]]
+) -> dict[str, Cost]:
+    """Medians; one round before them goes uncounted."""
+    times: dict[str, list[Cost]] = {contestant.name: [] for contestant in contestants}
     for _ in range(rounds + 1):
         for contestant in contestants:
             gc.collect()
             times[contestant.name].append(await work(contestant))
-    return {name: statistics.median(each[1:]) for name, each in times.items()}
+    return {name: Cost(*map(statistics.median, zip(*each[1:], strict=True))) for name, each in times.items()}
 
 
-def report(title: str, found: dict[str, float]) -> None:
+def report(title: str, found: dict[str, Cost]) -> None:
     """A line of the table: ours in microseconds, the peers' as well and as multiples of ours."""
     (_, ours), *peers = found.items()
-    cells = [f"{ours * 1e6:11,.1f}", *(f"{cost * 1e6:11,.1f} {cost / ours:6.1f} x" for _, cost in peers)]
-    print(f"{title:32}" + "".join(f"{cell:>24}" for cell in cells), flush=True)
+    cells = [f"{ours.wall * 1e6:,.0f} (cpu {ours.cpu * 1e6:,.0f})"]
+    cells += [f"{p.wall * 1e6:,.0f}  {p.wall / ours.wall:.1f} x (cpu {p.cpu / ours.cpu:.1f} x)" for _, p in peers]
+    print(f"{title:32}" + "".join(f"{cell:>{WIDTH}}" for cell in cells), flush=True)
 
 
 async def measure(kind: str, contestants: list[Contestant], lengths: list[int], stored: int, rounds: int) -> None:
     """The part of the table that is about one kind of store."""
-    print(f"{f'{kind}, us':32}" + "".join(f"{contestant.name:>24}" for contestant in contestants), flush=True)
+    print(f"{f'{kind}, us':32}" + "".join(f"{contestant.name:>{WIDTH}}" for contestant in contestants), flush=True)
     for length in lengths:
         for contestant in contestants:
             await contestant.fill(f"of {length}", length)
