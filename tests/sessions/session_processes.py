@@ -5,8 +5,9 @@ import subprocess
 import sys
 import textwrap
 
+# A process for each name, forked from one that has loaded what all need.
 COUNT = """
-    import asyncio, sys
+    import asyncio, os, sys
     from adk_stream.errors import SessionExistsError, StaleSessionError
     from adk_stream.sessions import Event, EventActions, SqlSessionService
 
@@ -29,7 +30,14 @@ COUNT = """
                     except StaleSessionError:
                         pass
 
-    asyncio.run(main(*sys.argv[1:]))
+    url, *names = sys.argv[1:]
+    children = []
+    for name in names:
+        children.append(os.fork())
+        if children[-1] == 0:
+            asyncio.run(main(url, name))
+            sys.exit()
+    sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
 """
 
 APPEND_FOR_EVER = """

@@ -12,10 +12,8 @@ NAMES = {"app_name": "app", "user_id": "user"}
 
 def test_four_processes_count_together(database_url):
     # They also make the database together: it does not exist yet.
-    processes = [python(COUNT, database_url, name) for name in "abcd"]
-    assert [process.wait(60) for process in processes] == [0] * 4
-    for process in processes:
-        process.stdout.close()
+    with python(COUNT, database_url, *"abcd") as processes:
+        assert processes.wait(60) == 0
 
     async def check():
         async with SqlSessionService(database_url) as service:
