@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
-from . import adk_routes, ag_ui, health, openai_routes, openapi, run_routes, sessions, vercel
+from . import adk_routes, ag_ui, health, live_routes, openai_routes, openapi, run_routes, sessions, vercel
 from .auth import LOOPBACK_NAMES, Gate
 from .config import ServerConfig
 from .problems import HANDLERS
@@ -20,7 +20,7 @@ __all__ = ["make_app"]
 #: One module for each way in.
 ROUTES = [
     route
-    for module in (health, openapi, run_routes, sessions, adk_routes, ag_ui, vercel, openai_routes)
+    for module in (health, openapi, run_routes, sessions, adk_routes, live_routes, ag_ui, vercel, openai_routes)
     for route in module.ROUTES
 ]
 
@@ -53,7 +53,7 @@ def _middleware(config: ServerConfig) -> list[Middleware]:
     else:
         names = None if "*" in hosts else frozenset(host.lower() for host in hosts)
     public = {health.HEALTH} if config.public_health else set()
-    gate = Middleware(Gate, token=config.token, hosts=names, public=public)
+    gate = Middleware(Gate, token=config.token, hosts=names, origins=config.cors_origins, public=public)
     if not config.cors_origins:
         return [gate]
     # In front of the gate: a browser asks whether it may call without sending the token.

@@ -26,15 +26,23 @@ class Gate:
         app: What stands behind it.
         token: What ``Authorization: Bearer …`` must hold; None: nothing is asked for.
         hosts: The names that ``Host`` may hold, without port; None: any.
+        origins: The sites whose pages may open a websocket, besides this service's own.
         public: Paths that need no token.
     """
 
     def __init__(
-        self, app: ASGIApp, *, token: str | None, hosts: Collection[str] | None, public: Collection[str] = ()
+        self,
+        app: ASGIApp,
+        *,
+        token: str | None,
+        hosts: Collection[str] | None,
+        origins: Collection[str] = (),
+        public: Collection[str] = (),
     ) -> None:
         self._app = app
         self._token = None if token is None else token.encode()
         self._hosts = hosts
+        self._origins = origins
         self._public = public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -42,7 +50,10 @@ class Gate:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        refused = self._refused(Headers(scope=scope), scope["path"])
+        headers = Headers(scope=scope)
+        refused = self._refused(headers, scope["path"])
+        if scope["type"] == "websocket" and refused is None:
+            refused = self._foreign(headers)
         if refused is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -56,6 +67,12 @@ class Gate:
         if self._token is None or path in self._public or _is_token(headers.get("authorization", ""), self._token):
             return None
         return Problem(401, "a bearer token is needed", headers={"www-authenticate": "Bearer"})
+
+    def _foreign(self, headers: Headers) -> Problem | None:
+        """Browsers ask nobody before they open a websocket for a page of another site; they tell whose page it is."""
+        origin = headers.get("origin")
+        own = origin is None or origin.partition("://")[2] == headers.get("host")
+        return None if own or origin in self._origins else Problem(403, "a page of another site")
 
 
 def _name_of(host: str) -> str:

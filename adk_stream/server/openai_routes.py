@@ -148,7 +148,7 @@ def _completion(chunks: list[Any]) -> dict[str, Any]:
         if chunk == DONE:
             continue
         if "error" in chunk:
-            raise Problem(502, chunk["error"]["message"], error=chunk["error"])
+            raise Problem(502, chunk["error"]["message"], members={"error": chunk["error"]})
         told |= {name: chunk[name] for name in ("id", "created", "model", "usage") if name in chunk}
         for choice in chunk["choices"]:
             reason = choice["finish_reason"] or reason

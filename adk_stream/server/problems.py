@@ -40,12 +40,19 @@ class Problem(Exception):
         members: Further members of the problem's object, such as the run that is in the way.
     """
 
-    def __init__(self, status: int, detail: str, *, headers: Mapping[str, str] | None = None, **members: Any) -> None:
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        members: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
         self.headers = headers
-        self.members = members
+        self.members = members or {}
 
 
 def invalid(error: ValidationError) -> Problem:

@@ -66,6 +66,7 @@ async def start(request: Request) -> Response:
     app_name = service.agents.name(asked.app_name)
     session_id = asked.session_id
     if session_id is None:
+        service.runs.slots.check()  # a client that tries again leaves no empty sessions behind
         session_id = (await service.sessions.create_session(app_name=app_name, user_id=asked.user_id)).id
     key = service.key(app_name, asked.user_id, session_id)
     run = await service.start(key, asked.message, state_delta=asked.state_delta)

@@ -10,8 +10,8 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from adk_stream.errors import RelayUnavailableError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from google.genai import types
 
     from adk_stream.relay import Producer, Relay
-    from adk_stream.runner import Run, Runner
+    from adk_stream.runner import LiveRun, Run, Runner
     from adk_stream.sessions import Event
 
 __all__ = ["Runs", "ServedRun", "run_as_json"]
@@ -90,6 +90,7 @@ class Runs:
         self._relay = relay
         self._observer = observer
         self._by_id: dict[str, ServedRun] = {}
+        self._live: dict[SessionKey, LiveRun] = {}
         self._stopping = False
 
     @property
@@ -108,16 +109,16 @@ class Runs:
         Raises:
             Problem: 409, a run of that session goes on; 429, too many do; 503, the service is about to stop.
         """
-        if self._stopping:
-            raise Problem(503, "the service is about to stop", headers={"retry-after": "5"})
         going_on = await self.of_session(key)
         if going_on is not None:
-            raise Problem(409, "a run of this session goes on", runId=going_on)
+            raise _busy(going_on)
+        self._check_free(key)  # another request may have been quicker
         self.slots.take()
         run = ServedRun(key, runner.run_async(user_id=key.user_id, session_id=key.session_id, new_message=message))
         self._by_id[run.id] = run
         try:
             producer = await self._relay.open(run.id, session=key)
+            self._check_open()
         except BaseException:
             self._forget(run)
             raise
@@ -125,9 +126,30 @@ class Runs:
         self._observer.began(run)
         return run
 
-    def get(self, run_id: str) -> ServedRun | None:
-        """The run, if it goes on in this process."""
-        return self._by_id.get(run_id)
+    @contextmanager
+    def live(self, key: SessionKey, run: LiveRun) -> Iterator[None]:
+        """While this is entered, the live run takes up its session and a slot.
+
+        Raises:
+            Problem: as ``start``.
+        """
+        self._check_free(key)
+        with self.slots.taken():
+            self._live[key] = run
+            try:
+                yield
+            finally:
+                del self._live[key]
+
+    def _check_free(self, key: SessionKey) -> None:
+        self._check_open()
+        run_id = next((run.id for run in self._by_id.values() if run.session == key), None)
+        if run_id is not None or key in self._live:
+            raise _busy(run_id)
+
+    def _check_open(self) -> None:
+        if self._stopping:
+            raise Problem(503, "the service is about to stop", headers={"retry-after": "5"})
 
     async def of_session(self, key: SessionKey) -> str | None:
         """The id of the run that goes on in a session, in whichever process.
@@ -135,12 +157,12 @@ class Runs:
         Two processes may begin a run of one session at the same moment: then the store refuses the second's writes.
         """
         mark = _mark(key)
-        candidates = [*self._by_id]
+        running = [*self._by_id]
         try:
-            candidates += await self._relay.running()
+            running += await self._relay.running()
         except RelayUnavailableError:  # it stops no run
             pass
-        return next((run_id for run_id in candidates if run_id.startswith(mark)), None)
+        return next((run_id for run_id in running if run_id.startswith(mark)), None)
 
     async def cancel(self, run_id: str) -> None:
         """End a run as ``cancelled``, wherever it goes on."""
@@ -151,8 +173,12 @@ class Runs:
             await self._relay.cancel(run_id)
 
     async def drain(self, seconds: float) -> None:
-        """Take no further run, give those that go on that long, then cancel them; return when all are over."""
+        """Take no further run, give those that go on that long, then cancel them; return when all are over.
+
+        Live conversations have no end of their own: they are cancelled at once.
+        """
         self._stopping = True
+        await asyncio.gather(*(run.cancel() for run in list(self._live.values())))
         tasks = [run._task for run in self._by_id.values() if run._task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)
@@ -173,6 +199,12 @@ class Runs:
     def _forget(self, run: ServedRun) -> None:
         del self._by_id[run.id]
         self.slots.give_back()
+
+
+def _busy(run_id: str | None) -> Problem:
+    """Of a session that has a run already; a live one has no id."""
+    members = {} if run_id is None else {"runId": run_id}
+    return Problem(409, "a run of this session goes on", members=members)
 
 
 class _Watched:

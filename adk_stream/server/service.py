@@ -48,6 +48,9 @@ class Service:
         followers: Slots of streams of events.
     """
 
+    #: What reads a session without its events.
+    NO_EVENTS = GetSessionConfig(num_recent_events=0)
+
     def __init__(self, config: ServerConfig) -> None:
         self.config = config
         given = config.sessions
@@ -142,7 +145,7 @@ class Service:
         Raises:
             Problem: 404, no such session; 409, it is full, or has a run; 429, too many runs; 503, about to stop.
         """
-        session = await self.session(key, _NO_EVENTS)
+        session = await self.session(key, self.NO_EVENTS)
         if session.revision >= self.config.limits.max_session_events:
             raise Problem(409, f"the session holds {session.revision} events, as many as one may")
         runner = self.agents.runner(key[0], client_tools)
@@ -211,9 +214,6 @@ class RunEndedError(AdkStreamError):
     def __init__(self, end: End) -> None:
         super().__init__(end.error_message or "the run broke off")
         self.code = end.error_code
-
-
-_NO_EVENTS = GetSessionConfig(num_recent_events=0)
 
 
 def service_of(connection: HTTPConnection) -> Service:

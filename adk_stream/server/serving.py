@@ -38,6 +38,8 @@ class ServiceServer(uvicorn.Server):
                 timeout_graceful_shutdown=int(limits.drain_seconds) + _LAST_WORDS,
                 # The header of a request that is not read to its end, and idle connections.
                 timeout_keep_alive=30,
+                ws_max_size=limits.max_body_bytes,
+                ws_per_message_deflate=False,  # audio does not get smaller
                 h11_max_incomplete_event_size=64 * 1024,
             )
         )

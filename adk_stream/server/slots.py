@@ -29,9 +29,17 @@ class Slots:
         Raises:
             Problem: 429, there are as many as there may be.
         """
+        self.check()
+        self.used += 1
+
+    def check(self) -> None:
+        """Is there one left?
+
+        Raises:
+            Problem: as ``take``.
+        """
         if self.used >= self._most:
             raise Problem(429, f"there are {self._most} {self._what} already", headers={"retry-after": "1"})
-        self.used += 1
 
     def give_back(self) -> None:
         """One less."""

@@ -47,7 +47,7 @@ def test_no_request_makes_it_fail(service, path, method):
             assert answer.headers["content-type"] == ["application/problem+json"]
 
     options = settings(
-        max_examples=int(os.environ.get("ADK_STREAM_EXAMPLES", "3")),
+        max_examples=int(os.environ.get("ADK_STREAM_EXAMPLES", "2")),
         derandomize=True,
         database=None,
         deadline=None,

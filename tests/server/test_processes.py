@@ -107,7 +107,7 @@ class Process:
         self.process.communicate(timeout=10)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def processes(redis, database):
     both = [Process(redis, database), Process(redis, database)]
     for process in both:
@@ -172,6 +172,23 @@ def stored(process, told):
     return process.client.get(f"/sessions/m/u/{told['sessionId']}").json()["events"]
 
 
+def test_redis_is_started_anew_in_the_middle_of_a_run(processes, redis):
+    first, second = processes
+    told = first.start()
+    followers = [Follower(first, told), Follower(second, told)]
+    wait_until(lambda: all(len(follower.events) > 30 for follower in followers))
+    redis.kill()
+    time.sleep(0.3)
+    redis.start()
+    for follower in followers:
+        events = follower.finished()
+        finals = [event for event in events if event["event"] == "final"]
+        assert [event["data"]["content"]["parts"][0]["text"] for event in finals] == [TEXT]
+        assert events[-1]["data"] == {"status": "completed"}
+    assert [event["status"] for event in stored(second, told) if event["author"] == "model"] == ["completed"]
+    assert Follower(second, first.start()).finished()[-1]["data"] == {"status": "completed"}
+
+
 def test_one_run_two_processes_and_a_process_that_dies(processes):
     first, second = processes
     told = first.start()
@@ -212,20 +229,3 @@ def test_one_run_two_processes_and_a_process_that_dies(processes):
     assert Follower(second, told).finished() == events
     status = second.client.get(f"/runs/{told['runId']}").json()
     assert (status["status"], status["errorCode"]) == ("failed", "PRODUCER_LOST")
-
-
-def test_redis_is_started_anew_in_the_middle_of_a_run(processes, redis):
-    first, second = processes
-    told = first.start()
-    followers = [Follower(first, told), Follower(second, told)]
-    wait_until(lambda: all(len(follower.events) > 30 for follower in followers))
-    redis.kill()
-    time.sleep(0.3)
-    redis.start()
-    for follower in followers:
-        events = follower.finished()
-        finals = [event for event in events if event["event"] == "final"]
-        assert [event["data"]["content"]["parts"][0]["text"] for event in finals] == [TEXT]
-        assert events[-1]["data"] == {"status": "completed"}
-    assert [event["status"] for event in stored(second, told) if event["author"] == "model"] == ["completed"]
-    assert Follower(second, first.start()).finished()[-1]["data"] == {"status": "completed"}

@@ -1,6 +1,7 @@
 """Runs: started with one request, followed by others, as often as wished, and cancelled."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -90,12 +91,24 @@ def test_one_run_at_a_time_in_a_session():
         wait_until(lambda: service.client.post("/runs", json=body).status_code == 202)
 
 
+def test_of_many_requests_at_once_one_begins_a_run():
+    model = GatedModel(["a"])
+    with served(model) as service:
+        assert service.client.post("/sessions/m/user", json={"id": "s"}).status_code == 201
+        body = {"message": "hi", "sessionId": "s"}
+        with ThreadPoolExecutor(8) as pool:
+            statuses = list(pool.map(lambda _: service.client.post("/runs", json=body).status_code, range(16)))
+        assert sorted(statuses) == [202, *[409] * 15]
+        model.gate.open()
+
+
 def test_no_more_runs_than_there_may_be():
     model = GatedModel(["a"])
     with served(model, limits={"max_runs": 2}) as service:
         runs = [service.run(), service.run()]
         refused = service.client.post("/runs", json={"message": "hi"})
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        assert len(service.client.get("/sessions/m/user").json()["sessions"]) == 2
         completion = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
         assert service.client.post("/v1/chat/completions", json=completion).status_code == 429
         model.gate.open()
