@@ -354,6 +354,15 @@ def test_a_stream_that_is_read_by_other_means_has_a_span_too(telemetry):
     assert (telemetry.one().attributes or {})["error.type"] == "ConnectionResetError"
 
 
+@pytest.mark.parametrize(("most", "count"), [(None, 102), (0, None), (10, 10), (64, 51), (102, 102), (500, 102)])
+def test_of_many_times_between_chunks_some_are_measured(telemetry, most, count):
+    asyncio.run(read(traced(replay(says(*"a" * 100)), chunk_times=most, **telemetry.to)))
+    points = telemetry.points().get("gen_ai.client.inference.time_per_output_chunk")
+    assert (points[0].count if points else None) == count
+    with pytest.raises(ValueError, match="chunk_times"):
+        traced(replay(says("a")), chunk_times=-1)
+
+
 def test_what_the_model_says_passes_through(telemetry):
     items = says("a", "b")
     request = question()

@@ -1,15 +1,17 @@
 """``traced``: a model whose every request is a span, with the conventions' metrics.
 
 The raw answer passes through untouched, and is not read a second time: ``execute`` tells the stream what its answer
-came to. For each chunk the clock is read, and nothing else is done before the end.
+came to. For each chunk the clock is read; all else is done at the end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from array import array
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +44,7 @@ def traced(
     *,
     provider_name: str | None = None,
     record_content: bool = False,
+    chunk_times: int | None = 64,
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
 ) -> TracedModel:
@@ -56,18 +59,35 @@ def traced(
         provider_name: Who is behind it (``azure.ai.openai``, ``gcp.vertex_ai``, ``deepseek``, …); None: what the
             line tells.
         record_content: Record what is said: prompts, answers, instructions.
+        chunk_times: How many times between two chunks of one answer are measured at most, evenly chosen: an SDK takes
+            10 µs for each, half of what all else of a chunk takes. None: all.
         tracer_provider: None: the global one.
         meter_provider: None: the global one.
+
+    Raises:
+        ValueError: ``chunk_times`` is negative.
     """
     if isinstance(model, TracedModel):
         return model
-    return TracedModel(model, instruments_for(tracer_provider, meter_provider), provider_name, record_content)
+    if chunk_times is not None and chunk_times < 0:
+        raise ValueError(f"chunk_times is a count from 0, or None, not {chunk_times!r}")
+    options = TracingOptions(provider_name, record_content, chunk_times)
+    return TracedModel(model, instruments_for(tracer_provider, meter_provider), options)
 
 
 def provider_name(model: Model) -> str:
     """Who is behind a model, in the conventions' words."""
-    told = model.provider_name if isinstance(model, TracedModel) else None
+    told = model.options.provider_name if isinstance(model, TracedModel) else None
     return told or names.PROVIDERS.get(model.provider, model.provider)
+
+
+@dataclass(frozen=True, slots=True)
+class TracingOptions:
+    """What ``traced`` is given."""
+
+    provider_name: str | None
+    record_content: bool
+    chunk_times: int | None
 
 
 class TracedModel:
@@ -76,14 +96,12 @@ class TracedModel:
     Attributes:
         name: The model's.
         provider: The model's line.
-        provider_name: As given.
     """
 
-    def __init__(self, model: Model, instruments: Instruments, provider_name: str | None, record_content: bool) -> None:
+    def __init__(self, model: Model, instruments: Instruments, options: TracingOptions) -> None:
         self.name = model.name
         self.provider = model.provider
-        self.provider_name = provider_name
-        self.record_content = record_content
+        self.options = options
         self.instruments = instruments
         quiet = getattr(model, "without_client_spans", None)
         self.model: Model = model if quiet is None else quiet()
@@ -180,7 +198,7 @@ class _RequestTrace:
 
     def __init__(self, model: TracedModel, request: ModelRequest, around: Context) -> None:
         self._instruments = model.instruments
-        self._record_content = model.record_content
+        self._options = model.options
         operation = names.OPERATIONS.get(model.provider, names.CHAT)
         self._common: Attributes = {
             names.OPERATION_NAME: operation,
@@ -195,11 +213,11 @@ class _RequestTrace:
         self._span: Span = self._instruments.tracer.start_span(
             f"{operation} {model.name}", around, SpanKind.CLIENT, told, start_time=self._began_at
         )
-        if self._record_content and self._span.is_recording():
+        if self._options.record_content and self._span.is_recording():
             self._span.set_attributes(input_attributes(request))
         self._context = trace.set_span_in_context(self._span, around)
         self.within = with_others_silent(self._context)
-        self.times: list[float] = []
+        self.times = array("d")
         self._began = time.perf_counter()
         self._ended: float | None = None
         self._over = False
@@ -232,7 +250,7 @@ class _RequestTrace:
             span.set_attributes(told)
             if self.times:
                 span.set_attribute(names.RESPONSE_TIME_TO_FIRST_CHUNK, self.times[0] - self._began)
-            if final is not None and self._record_content:
+            if final is not None and self._options.record_content:
                 span.set_attributes(output_attributes(final, told[names.RESPONSE_FINISH_REASONS][0]))
             if failure is not None:
                 span.set_attribute(names.ERROR_TYPE, failure)
@@ -252,8 +270,8 @@ class _RequestTrace:
         to.duration.record(self._seconds, outcome, context)
         if self.times:
             to.first_chunk.record(self.times[0] - self._began, common, context)
-        for before, after in pairwise(self.times):
-            to.per_chunk.record(after - before, common, context)
+        for seconds in _some([after - before for before, after in pairwise(self.times)], self._options.chunk_times):
+            to.per_chunk.record(seconds, common, context)
         if not told:
             return  # nobody said what the answer came to
         for name, counter in to.usage.items():
@@ -262,6 +280,13 @@ class _RequestTrace:
                 counter.add(part, {**common, names.TOKEN_MODALITY: modality}, context)
         for name, histogram in to.tokens.items():
             histogram.record(told.get(name, 0), outcome, context)
+
+
+def _some(values: list[float], most: int | None) -> list[float]:
+    """So many of them at most, evenly chosen."""
+    if most is None or len(values) <= most:
+        return values
+    return values[:: -(-len(values) // most)] if most else []
 
 
 _NOTHING = object()
