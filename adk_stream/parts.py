@@ -448,7 +448,10 @@ class CallSlot(msgspec.Struct, tag="call"):
         if not self.complete and not raw.strip():
             return None, raw, None
         args = parse_arguments(raw)
-        return (None, raw, None) if args is None else (fresh(args), None, None)
+        if args is None:
+            return None, raw, None
+        has_halves = not raw.isascii() or "\\u" in raw  # of surrogate pairs, it may be
+        return (fresh(args) if has_halves else args), None, None
 
     def build(self) -> types.Part:
         from google.genai import types

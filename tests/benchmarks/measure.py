@@ -13,12 +13,15 @@ import math
 import statistics
 import time
 import tracemalloc
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from objects import objects_of
 from peers import Result, ours
 from streams import Stream
+
+from adk_stream import aggregate
 
 #: A function that makes something of pieces, and the pieces.
 Contestant = tuple[Callable[[Any], Result], Any]
@@ -85,7 +88,10 @@ def _own_seconds(line: str, stream: Stream, kind: str) -> float:
 
 def peak_bytes_a_chunk(line: str, stream: Stream) -> float:
     """Peak of memory while our package reads the stream's bytes, beyond the content, by frame."""
-    run = ours(line)
+
+    def run(frames: list[bytes]) -> None:
+        deque(aggregate(frames, line), maxlen=0)  # keeps none of the responses
+
     run(stream.frames[:50])
     gc.collect()
     tracemalloc.start()

@@ -20,13 +20,13 @@ TEXTS: dict[str, Callable[[int], str]] = {
 
 
 def ours(fragments: list[str]) -> object:
-    """String deltas, and the object so far after each fragment."""
+    """Each fragment's events, of which an open string is shown, and the object that grows with them."""
     from adk_stream.arguments import ArgumentsPreview
 
     preview = ArgumentsPreview()
     for fragment in fragments:
-        preview.feed(fragment)
-        _ = preview.value
+        for _ in preview.feed(fragment):
+            pass
     return preview.value
 
 
