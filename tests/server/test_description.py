@@ -13,6 +13,7 @@ from adk_stream.server.openapi import description
 
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
 
+SCHEMA = schemathesis.openapi.from_dict(description())
 OPERATIONS = [(path, method.upper()) for path, methods in description()["paths"].items() for method in methods]
 
 #: Names that are there, in paths and in bodies; of others a service knows only that they are not.
@@ -29,7 +30,7 @@ def service():
 
 @pytest.mark.parametrize(("path", "method"), OPERATIONS)
 def test_no_request_makes_it_fail(service, path, method):
-    operation = schemathesis.openapi.from_dict(description())[path][method]
+    operation = SCHEMA[path][method]
     statuses = []
 
     def check(case):
