@@ -32,8 +32,11 @@ from adk_stream.integrations.opentelemetry import names, traced, traced_runs
 from adk_stream.models import AnthropicModel, GeminiModel, ModelRequest, OpenAIChatModel, OpenAIResponsesModel
 from adk_stream.models.replay import ReplayModel
 from adk_stream.recording import Recording
+from adk_stream.runner import LiveRequestQueue
 from adk_stream.sessions import InMemorySessionService
-from adk_stream.testing import ReplayServer
+from adk_stream.testing import Conversation, LiveServer, ReplayServer
+from adk_stream.testing.live_messages import text, tool_call, turn_complete, usage
+from adk_stream.testing.live_script import Wait
 
 SECRET = "the password is swordfish"
 
@@ -532,6 +535,50 @@ def test_a_run_is_a_child_of_the_span_around_it_and_leaves_no_context(telemetry)
     assert agent.parent is not None
     assert around.context is not None
     assert agent.parent.span_id == around.context.span_id
+
+
+def test_a_blocking_run_is_a_child_too(telemetry):
+    service = InMemorySessionService()
+    asyncio.run(service.create_session(app_name="app", user_id="u", session_id="s-1"))
+    model = traced(replay(says("a")), **telemetry.to)
+    runner = Runner(model, session_service=service, app_name="app", observer=traced_runs(**telemetry.to))
+    with telemetry.tracers.get_tracer("app").start_as_current_span("request"):
+        assert list(runner.run(user_id="u", session_id="s-1", new_message="hi"))[-1].text == "a"
+    around, agent, chat = telemetry.spans
+    assert [span.parent and span.parent.span_id for span in (agent, chat)] == [
+        span.context.span_id for span in (around, agent)
+    ]
+
+
+def test_a_live_run(telemetry):
+    said = [
+        Wait("text"),
+        tool_call("lookup", {"city": "Oslo"}, id="c0"),
+        Wait("tool_response", ids=("c0",)),
+        text("Cold."),
+        turn_complete(counts=usage(5, 3)),
+    ]
+
+    async def main(server: LiveServer) -> None:
+        service = InMemorySessionService()
+        await service.create_session(app_name="app", user_id="u", session_id="s-1")
+        model = traced(GeminiModel("g", client=genai.Client(**server.client_options())), **telemetry.to)
+        observer = traced_runs(**telemetry.to)
+        runner = Runner(model, [lookup], session_service=service, app_name="app", observer=observer)
+        requests = LiveRequestQueue()
+        requests.send_content(types.Content(role="user", parts=[types.Part(text=SECRET)]))
+        async for event in runner.run_live(user_id="u", session_id="s-1", live_requests=requests):
+            if event.turn_complete:
+                requests.close()
+
+    with LiveServer(Conversation(said)) as server:
+        asyncio.run(main(server))
+    agent, tool = telemetry.spans
+    assert (agent.name, tool.name) == ("invoke_agent app", "execute_tool lookup")
+    assert tool.parent is not None
+    assert agent.context is not None
+    assert tool.parent.span_id == agent.context.span_id
+    assert (agent.attributes or {})[names.INPUT_TOKENS] == 5
 
 
 # ----------------------------------------------------------------- content
