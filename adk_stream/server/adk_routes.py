@@ -19,11 +19,11 @@ from adk_stream import __version__
 from adk_stream.encoders import AdkEncoder
 from adk_stream.response import LlmResponse
 from adk_stream.sessions import Event, Session
+from adk_stream.sessions.stored import SessionKey
 
 from .answers import json_answer
 from .limits import Name, StateKey, fitted, read_json, read_model
 from .messages import UserContent
-from .runs import ServedRun
 from .service import RUN_ID, Service, service_of
 
 __all__ = ["ROUTES", "CreateSession", "RunAgent", "UpdateSession"]
@@ -149,9 +149,7 @@ async def update(request: Request) -> Response:
     """``PATCH /apps/{app}/users/{user}/sessions/{session}``."""
     service = service_of(request)
     asked = await read_model(request, service.config.limits, UpdateSession)
-    session = await service.session(service.key_of(request))
-    await service.change_state(session, asked.state_delta)
-    return json_answer(_told(session))
+    return json_answer(_told(await service.change_state(service.key_of(request), asked.state_delta)))
 
 
 async def delete(request: Request) -> Response:
@@ -174,7 +172,8 @@ def _told(session: Session) -> dict[str, Any]:
 async def run(request: Request) -> Response:
     """``POST /run``: all events of the run, once it is over."""
     service = service_of(request)
-    begun = await _start(service, await read_model(request, service.config.limits, RunAgent))
+    asked = await read_model(request, service.config.limits, RunAgent)
+    begun = await service.start(_key(service, asked), asked.new_message, state_delta=asked.state_delta)
     events = await service.collected(begun, FinalsOnly())
     return json_answer(events, headers={RUN_ID: begun.id})
 
@@ -183,12 +182,14 @@ async def run_sse(request: Request) -> Response:
     """``POST /run_sse``: the events as they come."""
     service = service_of(request)
     asked = await read_model(request, service.config.limits, RunAgent)
-    return service.show(await _start(service, asked), AdkEncoder() if asked.streaming else FinalsOnly())
+    encoder = AdkEncoder if asked.streaming else FinalsOnly
+    return await service.answer(
+        _key(service, asked), asked.new_message, lambda _: encoder(), state_delta=asked.state_delta
+    )
 
 
-async def _start(service: Service, asked: RunAgent) -> ServedRun:
-    key = service.key(service.agents.name(asked.app_name), asked.user_id, asked.session_id)
-    return await service.start(key, asked.new_message, state_delta=asked.state_delta)
+def _key(service: Service, asked: RunAgent) -> SessionKey:
+    return service.key(service.agents.name(asked.app_name), asked.user_id, asked.session_id)
 
 
 _ALL, _ONE = "/apps/{app}/users/{user}/sessions", "/apps/{app}/users/{user}/sessions/{session}"

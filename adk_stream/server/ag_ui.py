@@ -44,8 +44,7 @@ async def run(request: Request) -> Response:
         {"name": tool.name, "description": tool.description, "parameters_json_schema": tool.parameters or _NO_ARGUMENTS}
         for tool in asked.tools or ()
     ]
-    begun = await service.start(key, message, client_tools=tools)
-    return service.show(begun, AgUiEncoder(asked.thread_id, asked.run_id))
+    return await service.answer(key, message, lambda _: AgUiEncoder(asked.thread_id, asked.run_id), client_tools=tools)
 
 
 _NO_ARGUMENTS = {"type": "object", "properties": {}}

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -98,25 +98,31 @@ class Runs:
         """Whether no further run is taken."""
         return self._stopping
 
-    async def start(self, runner: Runner, key: SessionKey, message: types.Content | str) -> ServedRun:
+    async def start(
+        self,
+        runner: Runner,
+        key: SessionKey,
+        message: types.Content | str,
+        prepare: Callable[[], Awaitable[None]] | None = None,
+    ) -> ServedRun:
         """Begin a run; it goes on by itself.
 
         Args:
             runner: Whose run it is.
             key: The session.
             message: What the user says.
+            prepare: Done first, once the session is this run's.
 
         Raises:
             Problem: 409, a run of that session goes on; 429, too many do; 503, the service is about to stop.
         """
-        going_on = await self.of_session(key)
-        if going_on is not None:
-            raise _busy(going_on)
-        self._check_free(key)  # another request may have been quicker
+        await self.check_free(key)
         self.slots.take()
         run = ServedRun(key, runner.run_async(user_id=key.user_id, session_id=key.session_id, new_message=message))
         self._by_id[run.id] = run
         try:
+            if prepare is not None:
+                await prepare()
             producer = await self._relay.open(run.id, session=key)
             self._check_open()
         except BaseException:
@@ -146,6 +152,17 @@ class Runs:
         run_id = next((run.id for run in self._by_id.values() if run.session == key), None)
         if run_id is not None or key in self._live:
             raise _busy(run_id)
+
+    async def check_free(self, key: SessionKey) -> None:
+        """Does no run go on in that session, in whichever process? What is written to it meanwhile would break it.
+
+        Raises:
+            Problem: 409, one does; 503, the service is about to stop.
+        """
+        going_on = await self.of_session(key)
+        if going_on is not None:
+            raise _busy(going_on)
+        self._check_free(key)  # another request may have been quicker
 
     def _check_open(self) -> None:
         if self._stopping:

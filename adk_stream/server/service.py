@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, aclosing
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -97,8 +98,19 @@ class Service:
         params = request.path_params
         return self.key(params["app"], params["user"], params["session"])
 
-    async def change_state(self, session: Session, delta: Mapping[str, Any]) -> None:
-        """Append an event that changes the session's state and says nothing."""
+    async def change_state(self, key: SessionKey, delta: Mapping[str, Any]) -> Session:
+        """Change a session's state; the session afterwards, with its events.
+
+        Raises:
+            Problem: 404, there is none; 409, it has a run.
+        """
+        session = await self.session(key)
+        await self.runs.check_free(key)
+        await self._change_state(session, delta)
+        return session
+
+    async def _change_state(self, session: Session, delta: Mapping[str, Any]) -> None:
+        """Append an event that says nothing."""
         event = Event(author="user", actions=EventActions(state_delta=dict(delta)))
         await self.sessions.append_event(session, event)
 
@@ -148,10 +160,28 @@ class Service:
         session = await self.session(key, self.NO_EVENTS)
         if session.revision >= self.config.limits.max_session_events:
             raise Problem(409, f"the session holds {session.revision} events, as many as one may")
-        runner = self.agents.runner(key[0], client_tools)
-        if state_delta:
-            await self.change_state(session, state_delta)
-        return await self.runs.start(runner, key, message)
+        runner = self.agents.runner(key.app_name, client_tools)
+        change = partial(self._change_state, session, state_delta) if state_delta else None
+        return await self.runs.start(runner, key, message, change)
+
+    async def answer(
+        self, key: SessionKey, message: types.Content | str, encoder: Callable[[str], Encoder[Any]], **options: Any
+    ) -> EventStream:
+        """Begin a run, and show it as the answer to the request.
+
+        Args:
+            key: As for ``start``.
+            message: Likewise.
+            encoder: Makes the encoder, from the run's id.
+            **options: Further arguments of ``start``.
+
+        Raises:
+            Problem: as ``start``; 429, too many streams are shown.
+        """
+        self.followers.check()
+        run = await self.start(key, message, **options)
+        encoding = encoder(run.id)
+        return self.stream(self._own(run, encoding), {**encoding.headers, RUN_ID: run.id})
 
     async def status(self, run_id: str) -> StreamStatus:
         """How a run stands, wherever it goes on.
@@ -170,16 +200,13 @@ class Service:
         """The frames as an answer."""
         return EventStream(frames, headers=headers, limits=self.config.limits, slots=self.followers)
 
-    def show(self, run: ServedRun, encoder: Encoder[Any]) -> EventStream:
-        """A run as the answer to the request that began it."""
-        return self.stream(self._own(run, encoder), {**encoder.headers, RUN_ID: run.id})
-
     async def _own(self, run: ServedRun, encoder: Encoder[Any]) -> AsyncGenerator[bytes, None]:
         """The frames of a run; when the client leaves them in the middle, the run is cancelled if that is wished."""
         left = True
         try:
-            async for frame in self.frames(run.id, encoder):
-                yield frame
+            async with aclosing(self.frames(run.id, encoder)) as frames:
+                async for frame in frames:
+                    yield frame
             left = False
         finally:
             if left and self.config.cancel_when_left:

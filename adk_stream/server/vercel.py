@@ -77,8 +77,7 @@ async def run(request: Request) -> Response:
     said = [part for each in last.parts for part in _said(each)] if last.role == "user" else []
     results = [part for message in asked.messages[-2:] for each in message.parts for part in _results(each)]
     message = new_message(await service.session_or_new(key), results, said)
-    begun = await service.start(key, message)
-    return service.show(begun, VercelEncoder(begun.id))
+    return await service.answer(key, message, VercelEncoder)
 
 
 async def resume(request: Request) -> Response:

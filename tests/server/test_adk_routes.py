@@ -103,6 +103,22 @@ def test_a_call_that_is_left_to_the_client():
         assert stream(service, again)[-1]["content"]["parts"] == [{"text": "thanks"}]
 
 
+def test_the_state_is_not_changed_under_a_run():
+    model = GatedModel(["a"], ["b"])
+    with served(model) as service:
+        service.client.post(SESSIONS, json={"sessionId": "s"})
+        run = {"message": "hi", "userId": "u", "sessionId": "s"}
+        assert service.client.post("/runs", json=run).status_code == 202
+        change = {"stateDelta": {"k": 1}}
+        assert service.client.patch(f"{SESSIONS}/s", json=change).status_code == 409
+        assert service.client.post("/run_sse", json=asked(**change)).status_code == 409
+        model.gate.open()
+        wait_until(lambda: service.service.runs.slots.used == 0)
+        stored = service.client.get(f"{SESSIONS}/s").json()
+        assert (stored["state"], len(stored["events"])) == ({}, 2)
+        assert service.client.patch(f"{SESSIONS}/s", json=change).json()["state"] == {"k": 1}
+
+
 @pytest.mark.parametrize("cancelling", [False, True])
 def test_a_client_that_leaves(cancelling):
     model = GatedModel(["a"], ["b"])

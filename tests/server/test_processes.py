@@ -229,3 +229,16 @@ def test_one_run_two_processes_and_a_process_that_dies(processes):
     assert Follower(second, told).finished() == events
     status = second.client.get(f"/runs/{told['runId']}").json()
     assert (status["status"], status["errorCode"]) == ("failed", "PRODUCER_LOST")
+
+    # A process that is asked to stop ends its runs, and shows and stores that, before it goes.
+    told = second.start()
+    follower = Follower(second, told)
+    wait_until(lambda: len(follower.events) > 30)
+    second.process.terminate()
+    events = follower.finished()
+    assert events[-1]["data"]["status"] == "cancelled"
+    assert TEXT.startswith(shown(events))
+    assert follower.connections == 1
+    assert second.process.wait(10) == -signal.SIGTERM
+    errors = second.process.stderr.read()
+    assert "ASGI" not in errors, errors

@@ -8,6 +8,8 @@ import pytest
 from conftest import GatedModel, events_of, follow, served, shown, wait_until
 from scripted_model import ScriptedModel, says
 
+from adk_stream.server import RunObserver
+
 
 def words(count):
     return [f"w{number} " for number in range(count)]
@@ -125,6 +127,9 @@ def test_no_more_followers_than_there_may_be():
             events = events_of(response)
             next(events)
             assert service.client.get(told["events"]).status_code == 429
+            chat = {"id": "c", "messages": [{"role": "user", "parts": [{"type": "text", "text": "x"}]}]}
+            assert service.client.post("/vercel/m", json=chat).status_code == 429  # and begins nothing
+            assert service.service.runs.slots.used == 1
         wait_until(lambda: service.service.followers.used == 0)
         model.gate.open()
         assert follow(service, told)
@@ -199,6 +204,28 @@ def test_a_cursor_of_another_run():
         assert service.client.get(one["events"], headers={"last-event-id": last}).status_code == 204
         for cursor in (last, "1", "x" * 1000):
             assert service.client.get(other["events"], headers={"last-event-id": cursor}).status_code == 400
+
+
+def test_an_observer_is_told_of_every_run():
+    class Observer(RunObserver):
+        def __init__(self):
+            self.told = []
+
+        def began(self, run):
+            self.told.append(("began", run.status))
+
+        def published(self, run, response):
+            self.told.append(("published", response.text))
+
+        def ended(self, run, error):
+            self.told.append(("ended", run.status, run.seconds >= 0, error))
+
+    observer = Observer()
+    with served(ScriptedModel(says("hi")), observer=observer) as service:
+        follow(service, service.run())
+        wait_until(lambda: service.service.runs.slots.used == 0)
+    hi = ("published", "hi")
+    assert observer.told == [("began", "in_progress"), hi, hi, ("ended", "completed", True, None)]
 
 
 def test_what_is_not_there():
