@@ -229,7 +229,7 @@ class Growth(msgspec.Struct, gc=False):
         call: Id and name of the call.
         path: Where in Gemini's streamed arguments the text belongs (a JSONPath); None: it is of the call's JSON text.
         value_goes_on: Gemini's word that more of the value at that place will come.
-        usage: Token counts so far, in wire form.
+        usage: Token counts so far, in wire form and without nulls.
         candidate_index: Which candidate (choice) the part belongs to.
     """
 

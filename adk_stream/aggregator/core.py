@@ -134,7 +134,7 @@ class StreamingResponseAggregator:
             if grow is None:
                 return self.take(growth.chunk())
         if growth.usage is not None:
-            take_snapshot(state.usage, growth.usage)
+            state.usage.update(growth.usage)
         partial = grow(growth)
         return [] if partial is None else [partial]
 

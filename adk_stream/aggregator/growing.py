@@ -77,7 +77,9 @@ def _path_grower(slot: CallSlot, assembler: PartAssembler, shell: Shell) -> Grow
         path, text = growth.path or "", growth.text
         if not paths.grow(path, text):
             paths.add({"jsonPath": path, "stringValue": text})
-        make = make_open_fragment if growth.value_goes_on else make_fragment
-        return response_with(content_with([make_part(make_call([make(encodable(path), encodable(text))]))]))
+        if not (path.isascii() and text.isascii()):
+            path, text = encodable(path), encodable(text)
+        fragment = (make_open_fragment if growth.value_goes_on else make_fragment)(path, text)
+        return response_with(content_with([make_part(make_call([fragment]))]))
 
     return grow

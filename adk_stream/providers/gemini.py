@@ -310,7 +310,9 @@ class GeminiReader(Snapshotted):
             growth = places.call_growth(argument.json_path, argument.string_value, argument.will_continue)
         else:
             return None
-        return None if growth is None else _completed(growth, candidate.index, event.usage_metadata)
+        if growth is not None:
+            growth.candidate_index, growth.usage = candidate.index, event.usage_metadata
+        return growth
 
     def grow_object(self, event: types.GenerateContentResponse) -> Growth | None:
         """``read_object`` of the same."""
@@ -333,8 +335,11 @@ class GeminiReader(Snapshotted):
             growth = _call_object_growth(places, part.function_call)
         else:
             return None
-        usage = event.usage_metadata
-        return None if growth is None else _completed(growth, index, usage and counts_as_wire(usage))
+        if growth is not None:
+            growth.candidate_index = index
+            if event.usage_metadata is not None:
+                growth.usage = counts_as_wire(event.usage_metadata)
+        return growth
 
     def _goes_on(self, event: Any, role: str | None, places: CandidatePlaces) -> bool:
         """Is it the same response, of the same model, in the same role?"""
@@ -402,14 +407,6 @@ _PLAIN_RESPONSE_FIELDS = frozenset(
     }
 )
 _PLAIN_TEXT_FIELDS = frozenset({"text", "thought"})
-
-
-def _completed(growth: Growth, candidate_index: int, usage: Any) -> Growth:
-    if candidate_index:
-        growth.candidate_index = candidate_index
-    if usage:
-        growth.usage = usage
-    return growth
 
 
 def _call_object_growth(places: CandidatePlaces, call: types.FunctionCall) -> Growth | None:

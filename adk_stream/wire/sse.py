@@ -84,6 +84,10 @@ class SseDecoder(BufferedDecoder, tag="sse"):
         """
         if not self._direct or len(data) > self.max_event_bytes:
             return None
+        if data[:7] == b"data: {":
+            end = -2 if data[-2:] == b"\n\n" else -4 if data[-4:] == b"\r\n\r\n" else 0
+            payload = data[6:end]
+            return None if not end or _LF in payload or _CR in payload else payload
         event = self._whole_frame(data)
         return None if event is None or event.name == "error" else event.data
 

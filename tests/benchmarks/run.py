@@ -52,9 +52,9 @@ def from_objects(name: str, n: int, rounds: int, sizes: tuple[int, int] | None) 
     """Ours and the official accumulator on the SDK's objects."""
     line, make = WORKLOADS[name]
     stream = make(n)
-    objects = objects_of(line, stream.frames)
-    contestants: dict[str, Contestant] = {"adk_stream": (ours(line), objects)}
-    contestants |= {each: (run, objects) for each, run in accumulators_of(line).items()}
+    runs = {"adk_stream": ours(line), **accumulators_of(line)}
+    # each has objects of its own, since google-adk writes into those it is given
+    contestants: dict[str, Contestant] = {name: (run, objects_of(line, stream.frames)) for name, run in runs.items()}
     costs = compare(contestants, stream, rounds)
     found = report.Finding(name, "objects", costs.pop("adk_stream"), peers=costs)
     if sizes is not None:
