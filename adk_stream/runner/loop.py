@@ -210,8 +210,10 @@ class RunLoop:
                 return _Given(instead)
             request = instead or request
 
+        watch = self._watch  # not the loop itself, which holds the source: nothing may be left of either
+
         def start() -> AsyncGenerator[Any, None]:
-            self._watch.asks(request)
+            watch.asks(request)
             return model.stream(request)
 
         return execute(start, settings.execution, provider=model.provider, flush=settings.flush)
