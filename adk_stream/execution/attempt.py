@@ -20,7 +20,7 @@ from adk_stream.execution.patience import Patience
 from adk_stream.providers.line import Line
 
 if TYPE_CHECKING:
-    from adk_stream.parts import StreamChunk
+    from adk_stream.parts import Growth, StreamChunk
     from adk_stream.response import LlmResponse
 
 __all__ = ["LINGER", "Attempt", "ExecutionBase", "Left", "Setup"]
@@ -93,13 +93,13 @@ class Attempt:
             ProviderError: an event tells of an error; what came before it is in ``ready``.
         """
         self._patience.bytes_came()
-        for chunks in self._line.feed(piece):
+        for chunks in self._line.feed_short(piece):
             if chunks:
                 self._take(chunks)
         if self._line.ended:
             self.ended = True
 
-    def _take(self, chunks: Sequence[StreamChunk]) -> None:
+    def _take(self, chunks: Sequence[StreamChunk | Growth]) -> None:
         aggregator, patience = self._aggregator, self._patience
         if not self.spoke:  # whoever gives chunks knows the provider
             aggregator.speaks(self._line.provider)
