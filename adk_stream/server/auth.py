@@ -26,7 +26,7 @@ class Gate:
         app: What stands behind it.
         token: What ``Authorization: Bearer …`` must hold; None: nothing is asked for.
         hosts: The names that ``Host`` may hold, without port; None: any.
-        origins: The sites whose pages may open a websocket, besides this service's own.
+        origins: The sites whose pages may change something without a token, besides this service's own.
         public: Paths that need no token.
     """
 
@@ -50,10 +50,7 @@ class Gate:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
-        refused = self._refused(headers, scope["path"])
-        if scope["type"] == "websocket" and refused is None:
-            refused = self._foreign(headers)
+        refused = self._refused(scope, Headers(scope=scope))
         if refused is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -61,18 +58,26 @@ class Gate:
         else:
             await problem_response(refused, scope["path"])(scope, receive, send)
 
-    def _refused(self, headers: Headers, path: str) -> Problem | None:
+    def _refused(self, scope: Scope, headers: Headers) -> Problem | None:
         if self._hosts is not None and _name_of(headers.get("host", "")) not in self._hosts:
             return Problem(421, "this service is not called by that name")
-        if self._token is None or path in self._public or _is_token(headers.get("authorization", ""), self._token):
+        if self._token is None:
+            is_foreign = scope.get("method") not in _SAFE and self._is_foreign(headers)
+            return Problem(403, "a page of another site") if is_foreign else None
+        if scope["path"] in self._public or _is_token(headers.get("authorization", ""), self._token):
             return None
         return Problem(401, "a bearer token is needed", headers={"www-authenticate": "Bearer"})
 
-    def _foreign(self, headers: Headers) -> Problem | None:
-        """Browsers ask nobody before they open a websocket for a page of another site; they tell whose page it is."""
+    def _is_foreign(self, headers: Headers) -> bool:
+        """Is it a page of another site that asks? Its browser says so, and may send the request without asking us."""
         origin = headers.get("origin")
-        own = origin is None or origin.partition("://")[2] == headers.get("host")
-        return None if own or origin in self._origins else Problem(403, "a page of another site")
+        if origin is None or origin.partition("://")[2] == headers.get("host"):
+            return False
+        return not {origin, "*"} & set(self._origins)
+
+
+#: Methods that change nothing; a page of another site cannot read the answer. A websocket has none.
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def _name_of(host: str) -> str:

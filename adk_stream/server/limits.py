@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import re
@@ -10,7 +11,7 @@ from typing import Annotated, Any, NoReturn, TypeVar
 
 import msgspec
 from pydantic import BaseModel, Field, ValidationError
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from .problems import Problem, invalid
 
@@ -25,6 +26,7 @@ class Limits:
 
     Attributes:
         max_body_bytes: Of a request.
+        body_timeout: Seconds that a client may take to send it.
         max_depth: How deep a body's JSON may be nested.
         max_runs: Runs and completions at once in this process.
         max_followers: Streams of events at once in this process.
@@ -38,6 +40,7 @@ class Limits:
     """
 
     max_body_bytes: int = 16 * 1024 * 1024
+    body_timeout: float = 30.0
     max_depth: int = 64
     max_runs: int = 200
     max_followers: int = 2000
@@ -59,9 +62,15 @@ async def read_json(request: Request, limits: Limits, *, optional: bool = False)
     A body must say that it is JSON: a page of another site can then send none without the browser asking first.
 
     Raises:
-        Problem: 415, 413, or 400: it is no JSON, too deep, or holds text that has no UTF-8 form.
+        Problem: 408, it takes too long; 413, 415; 400: it is no JSON, too deep, or holds text that has no UTF-8 form.
     """
-    data = await _read_body(request, limits.max_body_bytes)
+    try:
+        async with asyncio.timeout(limits.body_timeout):
+            data = await _read_body(request, limits.max_body_bytes)
+    except TimeoutError:
+        raise Problem(408, "the body takes too long", headers=_CLOSE) from None
+    except ClientDisconnect:
+        raise Problem(400, "the body broke off") from None
     if optional and not data:
         return None
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -102,8 +111,12 @@ def fitted(model: type[_Model], value: Any) -> _Model:
         raise Problem(422, f"the body does not fit: {error}") from None
 
 
+#: What is left of a body is not read.
+_CLOSE = {"connection": "close"}
+
+
 async def _read_body(request: Request, most: int) -> bytes:
-    too_large = Problem(413, f"the body is larger than {most} bytes", headers={"connection": "close"})
+    too_large = Problem(413, f"the body is larger than {most} bytes", headers=_CLOSE)
     told = request.headers.get("content-length", "")
     if told.isdecimal() and int(told[:20]) > most:
         raise too_large

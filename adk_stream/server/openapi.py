@@ -62,6 +62,8 @@ _PROBLEMS = {
     "400": "The body cannot be read",
     "401": "The bearer token is missing",
     "404": "There is no such thing",
+    "403": "The page of another site",
+    "408": "The body takes too long",
     "409": "Something is in the way",
     "410": "It is kept no longer",
     "413": "The body is too large",

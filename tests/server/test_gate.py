@@ -85,6 +85,10 @@ def test_no_other_site_may_call_by_default(open_service):
     answer = open_service.client.options("/runs", headers=preflight)
     assert "access-control-allow-origin" not in answer.headers
     assert answer.status_code == 405
+    for path in ("/sessions/m/u", "/runs/x/cancel"):  # no body, so no browser would ask first
+        answer = open_service.client.post(path, headers={"origin": "https://evil.example"})
+        assert answer.status_code == 403
+    assert open_service.client.post("/sessions/m/u", headers={"origin": open_service.url}).status_code == 201
     # What a page may send without asking first is refused: a form, or text.
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""):
         answer = open_service.client.post("/runs", content=b'{"message": "hi"}', headers={"content-type": kind})
@@ -153,6 +157,17 @@ def test_a_body_without_a_length_is_measured_while_it_is_read(open_service):
             yield b" " * 1000
 
     assert open_service.client.post("/runs", content=pieces(), headers=JSON).status_code == 413
+
+
+def test_a_body_that_does_not_come_is_not_waited_for():
+    with served(ScriptedModel(says("hi")), limits={"body_timeout": 0.1}) as service:
+        head = b"POST /runs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{"
+        for leaves in (False, True):
+            with socket.create_connection(service.socket.getsockname()[:2], timeout=5) as slow:
+                slow.sendall(head)
+                if not leaves:
+                    assert slow.recv(1000).startswith(b"HTTP/1.1 408 ")
+        assert service.client.get("/health").status_code == 200
 
 
 @pytest.mark.parametrize("name", ["a%00b", "a%0Ab", "x" * 257])
