@@ -71,11 +71,14 @@ def usage_attributes(
     if usage is None:
         return {}
     own = (metadata or {}).get("usage")
+    written = own.get("cache_creation_input_tokens") if isinstance(own, Mapping) else None
     return {
         names.INPUT_TOKENS: _sum(usage.prompt_token_count, usage.tool_use_prompt_token_count),
         names.OUTPUT_TOKENS: _sum(usage.candidates_token_count, usage.thoughts_token_count),
         names.CACHE_READ_TOKENS: usage.cached_content_token_count,
-        names.CACHE_WRITE_TOKENS: own.get("cache_creation_input_tokens") if isinstance(own, Mapping) else None,
+        names.CACHE_WRITE_TOKENS: written
+        if type(written) is int
+        else None,  # the provider's own object may hold anything
         names.REASONING_TOKENS: usage.thoughts_token_count,
     }
 
