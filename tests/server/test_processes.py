@@ -210,6 +210,9 @@ def test_one_run_two_processes_and_a_process_that_dies(processes):
     told = first.start()
     again = {"message": "x", "userId": "u", "sessionId": told["sessionId"]}
     assert second.client.post("/runs", json=again).status_code == 409
+    with second.client.stream("GET", f"/vercel/m/{told['sessionId']}/stream?user_id=u") as response:
+        chunks = events_of(response)
+        assert json.loads(next(chunks)["data"]) == {"type": "start", "messageId": told["runId"]}
     assert second.client.post(f"/runs/{told['runId']}/cancel").status_code == 202
     assert Follower(second, told).finished()[-1]["data"]["status"] == "cancelled"
     assert stored(second, told)[-1]["status"] == "cancelled"
