@@ -40,7 +40,8 @@ def __getattr__(name: str) -> Any:
     try:
         module = import_module(f".{_MODULES[name]}", __name__)
     except ModuleNotFoundError as missing:
-        raise MissingExtraError(f"the service needs {missing.name}: pip install 'adk-stream[server]'") from missing
+        package = (missing.name or "a package").partition(".")[0]
+        raise MissingExtraError(f"the service needs {package}: pip install 'adk-stream[server]'") from missing
     value = globals()[name] = getattr(module, name)
     return value
 

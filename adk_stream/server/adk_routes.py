@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, WithJsonSchema
 from pydantic.alias_generators import to_camel
 from starlette.requests import Request
 from starlette.responses import Response
@@ -42,7 +42,8 @@ def _storable(event: Event) -> Event:
     return event
 
 
-_StoredEvent = Annotated[Event, AfterValidator(_storable)]
+#: In the description an object of google-adk's: its schema is that of all that a model can say.
+_StoredEvent = Annotated[Event, AfterValidator(_storable), WithJsonSchema({"title": "Event", "type": "object"})]
 
 
 class _Asked(BaseModel):

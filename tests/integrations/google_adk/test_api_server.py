@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("google.adk.cli.api_server", reason="google-adk is not installed")
-pytest.importorskip("sse_starlette", reason="the service needs sse-starlette")
+for need in ("sse_starlette", "ag_ui", "sqlalchemy", "httpx"):
+    pytest.importorskip(need, reason=f"the service and its clients need {need}")
 
 from google.adk.agents import LlmAgent
 from google.adk.artifacts import InMemoryArtifactService
