@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("google.adk.cli.api_server", reason="google-adk is not installed")
-for need in ("sse_starlette", "ag_ui", "sqlalchemy", "httpx"):
-    pytest.importorskip(need, reason=f"the service and its clients need {need}")
+pytest.importorskip("sse_starlette", reason="the service needs sse-starlette")
+pytest.importorskip("ag_ui", reason="the service needs ag-ui-protocol")
+pytest.importorskip("sqlalchemy", reason="the database that both share needs SQLAlchemy")
 
 from google.adk.agents import LlmAgent
 from google.adk.artifacts import InMemoryArtifactService
@@ -18,6 +19,7 @@ from google.adk.cli.utils.base_agent_loader import BaseAgentLoader
 from google.adk.evaluation.in_memory_eval_sets_manager import InMemoryEvalSetsManager
 from google.adk.evaluation.local_eval_set_results_manager import LocalEvalSetResultsManager
 from google.adk.memory import InMemoryMemoryService
+from releases import as_observed
 from starlette.testclient import TestClient
 
 from adk_stream.integrations.google_adk import AdkSessionService, AdkStreamLlm
@@ -26,6 +28,8 @@ from adk_stream.server import ServerConfig, make_app
 sys.path.insert(0, str(Path(__file__).parent.parent.parent / "runner"))
 
 from scripted_model import ScriptedModel, call, end, says, text
+
+pytestmark = as_observed
 
 SESSIONS = "/apps/m/users/u/sessions"
 
