@@ -76,6 +76,10 @@ class StreamingPartIndexer(msgspec.Struct):
         if delta.thought_signature:
             self.end_run()
             return self.next_index()
+        return self.run_at(kind)
+
+    def run_at(self, kind: str) -> int:
+        """The index of the run of this kind, which goes on or begins."""
         if self.run != kind:
             self.run, self.run_index = kind, self.next_index()
         return self.run_index

@@ -31,6 +31,7 @@ __all__ = [
     "LiveSignal",
     "PartAssembler",
     "PartDelta",
+    "ShortChunk",
     "StreamChunk",
     "StreamFault",
     "StreamLimits",
@@ -160,18 +161,6 @@ class LiveSignal(msgspec.Struct):
     told: dict[str, Any] | None = None
 
 
-class AudioDelta(msgspec.Struct):
-    """A piece of audio: nearly every message of a live session is one, fifty a second.
-
-    Attributes:
-        mime_type: Its format, with the sample rate (``audio/pcm;rate=24000``).
-        data: The bytes, as they came.
-    """
-
-    mime_type: str
-    data: bytes
-
-
 class StreamChunk(msgspec.Struct):
     """What one event of a stream becomes.
 
@@ -193,7 +182,6 @@ class StreamChunk(msgspec.Struct):
         transcript: What is said in audio, in words.
         live: What a message of a live session says beside its content; the first one makes the stream a live one.
         empty: The event carried a message without any part, which ends a run of text (``flush="boundary"``).
-        audio: Set where the event is one piece of audio and nothing else: what its only part says, ready to be shown.
     """
 
     parts: Sequence[StreamedPart] = ()
@@ -213,7 +201,6 @@ class StreamChunk(msgspec.Struct):
     transcript: TranscriptDelta | None = None
     live: LiveSignal | None = None
     empty: bool = False
-    audio: AudioDelta | None = None
 
 
 class Growth(msgspec.Struct, gc=False):
@@ -256,6 +243,35 @@ class Growth(msgspec.Struct, gc=False):
             call = CallDelta(*self.call, None, [fragment], True)
             part = StreamedPart(PartDelta(function_call=call), self.index, True)
         return StreamChunk((part,), self.candidate_index, usage_metadata=self.usage)
+
+
+class AudioDelta(msgspec.Struct, gc=False):
+    """A piece of audio and nothing else: nearly every message of a live session is one, fifty a second.
+
+    It is, like Growth, a StreamChunk in few fields.
+
+    Attributes:
+        index: The part's place.
+        mime_type: Its format, with the sample rate (``audio/pcm;rate=24000``).
+        data: The bytes, as they came.
+        provider: The line it came on.
+    """
+
+    index: int
+    mime_type: str
+    data: bytes
+    provider: str | None = None
+
+    error: ClassVar[StreamFault | None] = None  # as a StreamChunk's
+
+    def chunk(self) -> StreamChunk:
+        """The same as a StreamChunk."""
+        whole = {"inlineData": {"mimeType": self.mime_type, "data": self.data}}
+        return StreamChunk((StreamedPart(PartDelta(whole=whole, provider=self.provider), self.index, True),))
+
+
+#: What says so little that it needs no StreamChunk; an aggregator takes either.
+ShortChunk = Growth | AudioDelta
 
 
 def part_delta(part: types.Part | PartDelta) -> PartDelta:

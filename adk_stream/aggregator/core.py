@@ -13,7 +13,7 @@ from adk_stream.aggregator.state import CandidateState, StreamState, TurnState
 from adk_stream.aggregator.turns import close_turn, take_in_turn
 from adk_stream.errors import EmptyResponseError, SnapshotError
 from adk_stream.metadata import as_wire, merge_into, take_snapshot
-from adk_stream.parts import Growth, PartAssembler, StreamChunk, StreamLimits
+from adk_stream.parts import AudioDelta, Growth, PartAssembler, ShortChunk, StreamChunk, StreamLimits
 from adk_stream.providers.gemini import GeminiReader, is_empty
 from adk_stream.providers.gemini_live import LiveReader
 
@@ -148,18 +148,18 @@ class StreamingResponseAggregator:
             self._growers[growth.index] = grower
         return grower
 
-    def take(self, chunk: StreamChunk | Growth) -> list[LlmResponse]:
+    def take(self, chunk: StreamChunk | ShortChunk) -> list[LlmResponse]:
         """``process_response`` of a StreamChunk, as a list."""
         if isinstance(chunk, Growth):
             return self._grow(chunk)
         if self._growers:
             self._growers.clear()
         state = self._state
-        if chunk.audio is not None and state.turn is not None:
-            audio = chunk.audio
-            if state.turn.audio_passes:
-                state.turn.add_audio(audio.mime_type, len(audio.data))
-                return [self._partial([audio_part(audio.mime_type, audio.data)])]
+        if isinstance(chunk, AudioDelta):
+            if state.turn is not None and state.turn.audio_passes:
+                state.turn.add_audio(chunk.mime_type, len(chunk.data))
+                return [self._partial([audio_part(chunk.mime_type, chunk.data)])]
+            chunk = chunk.chunk()
         state.seen = True
         if chunk.response_id and chunk.response_id != state.response_id:
             response_id = as_words(chunk.response_id)

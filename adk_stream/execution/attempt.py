@@ -20,7 +20,7 @@ from adk_stream.execution.patience import Patience
 from adk_stream.providers.line import Line
 
 if TYPE_CHECKING:
-    from adk_stream.parts import Growth, StreamChunk
+    from adk_stream.parts import ShortChunk, StreamChunk
     from adk_stream.response import LlmResponse
 
 __all__ = ["LINGER", "Attempt", "ExecutionBase", "Left", "Setup"]
@@ -99,7 +99,7 @@ class Attempt:
         if self._line.ended:
             self.ended = True
 
-    def _take(self, chunks: Sequence[StreamChunk | Growth]) -> None:
+    def _take(self, chunks: Sequence[StreamChunk | ShortChunk]) -> None:
         aggregator, patience = self._aggregator, self._patience
         if not self.spoke:  # whoever gives chunks knows the provider
             aggregator.speaks(self._line.provider)

@@ -51,9 +51,8 @@ class Reader(Protocol):
 
     # A reader may also have methods for its commonest events, which cost less. They give None for any other event, of
     # which they have taken in nothing:
-    # ``read_bytes(data: bytes) -> Sequence[StreamChunk] | None``: what ``read`` gives for an event with this payload;
-    # ``grow_bytes(data: bytes) -> Growth | None``: the same, of text that goes on;
-    # ``grow_object(event: Any) -> Growth | None``: what ``read_object`` gives, of text that goes on.
+    # ``grow_bytes(data: bytes) -> ShortChunk | None``: what ``read`` gives for an event with this payload;
+    # ``grow_object(event: Any) -> ShortChunk | None``: what ``read_object`` gives.
 
     def read_object(self, event: Any) -> Sequence[StreamChunk]:
         """The chunks of one object of the official SDK, read as it is."""

@@ -28,9 +28,7 @@ from adk_stream.metadata import as_wire
 from adk_stream.parts import (
     AudioDelta,
     LiveSignal,
-    PartDelta,
     StreamChunk,
-    StreamedPart,
     StreamFault,
     TranscriptDelta,
     part_delta,
@@ -201,8 +199,8 @@ class LiveReader(Snapshotted):
     def _calls(self, calls: Sequence[Mapping[str, Any]]) -> list[StreamChunk]:
         return self._placed(None, [wire_delta({"functionCall": call}) for call in calls])
 
-    def read_bytes(self, data: bytes) -> Sequence[StreamChunk] | None:
-        """The chunks of a frame that is one piece of audio and nothing else; None for any other."""
+    def grow_bytes(self, data: bytes) -> AudioDelta | None:
+        """``read`` of a frame that is one piece of audio and nothing else; None for any other."""
         if not self.begun or self.tail.held:
             return None
         try:
@@ -211,9 +209,7 @@ class LiveReader(Snapshotted):
             return None
         if not blob.mime_type.startswith("audio/") or not blob.data:
             return None
-        delta = PartDelta(whole={"inlineData": {"mimeType": blob.mime_type, "data": blob.data}}, provider=_PROVIDER)
-        part = StreamedPart(delta, self.places.indexer.text_index(blob.mime_type, delta), True)
-        return (StreamChunk((part,), audio=AudioDelta(blob.mime_type, blob.data)),)
+        return AudioDelta(self.places.indexer.run_at(blob.mime_type), blob.mime_type, blob.data, _PROVIDER)
 
     # ------------------------------------------------------------- google-genai's objects
 

@@ -13,14 +13,14 @@ import msgspec
 
 from adk_stream.checkpoint import pack, unpack
 from adk_stream.errors import MalformedStreamError, SnapshotError, StreamLimitError, UnknownLineError
-from adk_stream.parts import Growth, StreamChunk, StreamLimits
+from adk_stream.parts import ShortChunk, StreamChunk, StreamLimits
 from adk_stream.providers import DONE, LINES, Reader, open_reader, reader_type
 from adk_stream.wire import MAX_DEPTH, BytesDecoder, WireEvent, decode_json, detect_line, is_too_deep
 
 __all__ = ["Line"]
 
 #: What one event gives.
-_Chunks = Sequence[StreamChunk | Growth]
+_Chunks = Sequence[StreamChunk | ShortChunk]
 
 #: The fast half of ``decode_json``, for the hot path.
 _decode_plain = msgspec.json.Decoder().decode
@@ -79,8 +79,8 @@ class Line:
         self._decoder = BytesDecoder(max_event_bytes=self._limits.max_event_bytes)
         self._undetected: list[tuple[Any, str | None]] = []
         self._reader: Reader | None = None
-        self._short: Callable[[bytes], Sequence[StreamChunk] | Growth | None] | None = None
-        self._grow_object: Callable[[Any], Growth | None] | None = None
+        self._grow_bytes: Callable[[bytes], ShortChunk | None] | None = None
+        self._grow_object: Callable[[Any], ShortChunk | None] | None = None
         if self.provider is not None:
             self._use(self._open(self.provider))
 
@@ -94,7 +94,7 @@ class Line:
 
     def _use(self, reader: Reader) -> None:
         self._reader = reader
-        self._short = getattr(reader, "grow_bytes", None) or getattr(reader, "read_bytes", None)
+        self._grow_bytes = getattr(reader, "grow_bytes", None)
         self._grow_object = getattr(reader, "grow_object", None)
 
     def feed(self, piece: Any) -> Iterable[Sequence[StreamChunk]]:
@@ -106,7 +106,7 @@ class Line:
         return map(_as_chunks, self.feed_short(piece))
 
     def feed_short(self, piece: Any) -> Iterable[_Chunks]:
-        """``feed``, with a Growth in the place of a chunk that says no more than that: an aggregator takes either."""
+        """``feed``, with a ShortChunk in the place of a chunk that says no more than that."""
         if not isinstance(piece, bytes):
             if isinstance(piece, (bytearray, memoryview)):
                 piece = bytes(piece)
@@ -118,13 +118,13 @@ class Line:
                 return self._feed_event(piece, None)
             else:
                 return self._feed_object(piece)
-        short = self._short
-        payload = None if short is None else self._decoder.payload(piece)
-        if short is not None and payload is not None:
-            found = short(payload)
-            if found is not None:
+        grow = self._grow_bytes
+        payload = None if grow is None else self._decoder.payload(piece)
+        if grow is not None and payload is not None:
+            short = grow(payload)
+            if short is not None:
                 self.event_count += 1
-                return ((found,) if isinstance(found, Growth) else found,)
+                return ((short,),)
         try:
             events = self._decoder.feed(piece)
         except StreamLimitError as problem:
@@ -185,11 +185,11 @@ class Line:
             raise self._malformed(f"not JSON ({problem})", event.data) from problem
 
     def _read_wire(self, event: WireEvent) -> _Chunks:
-        if self._short is not None and event.name != "error":
-            found = self._short(event.data)
-            if found is not None:
+        if self._grow_bytes is not None and event.name != "error":
+            short = self._grow_bytes(event.data)
+            if short is not None:
                 self.event_count += 1
-                return (found,) if isinstance(found, Growth) else found
+                return (short,)
         try:
             value = _decode_plain(event.data)
         except (msgspec.DecodeError, RecursionError):
@@ -303,7 +303,7 @@ class Line:
 
 
 def _as_chunks(found: _Chunks) -> Sequence[StreamChunk]:
-    return [each.chunk() if isinstance(each, Growth) else each for each in found]
+    return [each if isinstance(each, StreamChunk) else each.chunk() for each in found]
 
 
 def _has_many_brackets(event: Any) -> bool:

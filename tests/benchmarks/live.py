@@ -55,7 +55,7 @@ def from_frames(frames: Iterable[bytes]) -> int:
     aggregator, line = StreamingResponseAggregator("close"), Line("gemini-live")
     count = 0
     for frame in frames:
-        for chunks in line.feed(frame):
+        for chunks in line.feed_short(frame):
             for chunk in chunks:
                 count += len(aggregator.take(chunk))
     return count

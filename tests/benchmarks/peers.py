@@ -57,7 +57,7 @@ def ours_live(messages: Iterable[Any]) -> Result:
             for response in aggregator.process_response(message):
                 heard.take(response)
             continue
-        for chunks in line.feed(message):
+        for chunks in line.feed_short(message):
             for chunk in chunks:
                 for response in aggregator.take(chunk):
                     heard.take(response)
