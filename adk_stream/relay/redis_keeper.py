@@ -37,10 +37,11 @@ class Keeper:
         while True:
             start = time.monotonic()
             try:
-                await self._renew()
-                if start >= self._trusted_from:
-                    await self.bury_overdue()
-                await self._look_after_followed()
+                async with self._link.timed():
+                    await self._renew()
+                    if start >= self._trusted_from:
+                        await self._bury_overdue()
+                    await self._look_after_followed()
             except Exception as problem:
                 log.debug("leases could not be looked after: %r", problem)
                 # Who could not reach Redis cannot tell whether others could: they get the time to come back.
@@ -60,7 +61,7 @@ class Keeper:
         for producer, reply in zip(producers, replies, strict=False):
             producer.renewed(as_text(reply))
 
-    async def bury_overdue(self) -> None:
+    async def _bury_overdue(self) -> None:
         """End every stream that nobody has been heard of, and nobody has taken over."""
         link = self._link
         overdue = await link.overdue(keys=link.keys.of(""), args=["", _AT_ONCE])

@@ -61,11 +61,11 @@ class Link:
                 timeout=options.timeout,
                 protocol=2,
                 decode_responses=False,
-                socket_timeout=options.timeout,
+                # Calls are timed by ``timed``: redis-py does it with wait_for(), which may lose a cancellation
+                # before Python 3.12.
+                socket_timeout=None,
                 socket_connect_timeout=options.timeout,
-                retry=Retry(
-                    NoBackoff(), 1
-                ),  # a connection that went stale in the pool; everything else is retried here
+                retry=Retry(NoBackoff(), 1),  # for a connection that went stale in the pool
             )
         except ValueError as problem:
             raise RelayError(f"no Redis is meant by {url!r}: {problem}") from problem
@@ -93,6 +93,10 @@ class Link:
         """How long the keys of a stream stay after they were last touched."""
         return int((self.options.retention + self.options.lease) * 1000)
 
+    def timed(self) -> asyncio.Timeout:
+        """Bounds a call; every one is made inside such a block."""
+        return asyncio.timeout(self.options.timeout)
+
     @asynccontextmanager
     async def reaching(self) -> AsyncIterator[None]:
         """Errors of the client as ours.
@@ -101,7 +105,8 @@ class Link:
             RelayUnavailableError: Redis cannot be reached, or refuses.
         """
         try:
-            yield
+            async with self.timed():
+                yield
         except UNREACHABLE as problem:
             raise RelayUnavailableError(f"Redis cannot be reached: {type(problem).__name__}: {problem}") from problem
 
@@ -116,7 +121,8 @@ class Link:
             async with asyncio.timeout(self.options.lease):
                 while True:
                     try:
-                        return await call()
+                        async with self.timed():
+                            return await call()
                     except UNREACHABLE as problem:
                         log.warning("Redis cannot be reached, trying again: %r", problem)
                         await backoff.wait()
@@ -133,7 +139,8 @@ class Link:
     async def close(self) -> None:
         """Give back the connections."""
         try:
-            await self.redis.delete(self.inbox)
+            async with self.timed():
+                await self.redis.delete(self.inbox)
         except UNREACHABLE:
             pass
         await self.redis.aclose()

@@ -61,7 +61,7 @@ class Outbox:
             await self._work.wait()
             self._work.clear()
             try:
-                while await self._send():
+                while await self._send_in_time():
                     self._made_progress(down=False)
                 self._made_progress(down=False)
                 backoff.reset()
@@ -79,6 +79,10 @@ class Outbox:
         self.producers = {producer for producer in self.producers if not producer.is_over}
         self._progress.set()
         self._progress = asyncio.Event()
+
+    async def _send_in_time(self) -> bool:
+        async with self._link.timed():
+            return await self._send()
 
     async def _send(self) -> bool:
         """One round trip (two, if streams must be asked for); whether there was something to do."""

@@ -49,9 +49,10 @@ class Followed:
         """See ``Source``: from Redis."""
         link = self._link
         try:
-            found = await link.redis.xrange(
-                link.keys.log(self.stream_id), f"({entry_id(position)}", "+", count=link.options.page
-            )
+            async with link.timed():
+                found = await link.redis.xrange(
+                    link.keys.log(self.stream_id), f"({entry_id(position)}", "+", count=link.options.page
+                )
         except UNREACHABLE:
             return None  # the reader has met it too, and wakes everybody when Redis is back
         return read_entries(found)
@@ -140,7 +141,8 @@ class Reader:
             for stream_id, one in self.followed.items():
                 places[link.keys.log(stream_id)] = entry_id(one.tail.newest)
             try:
-                reply = await link.redis.xread(places, block=block, count=_AT_ONCE)
+                async with link.timed():
+                    reply = await link.redis.xread(places, block=block, count=_AT_ONCE)
                 self._take(reply)
             except Exception as problem:  # whatever it is, it must be tried again: all followers hang on it
                 if not is_down:

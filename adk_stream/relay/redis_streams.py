@@ -68,7 +68,9 @@ class RedisRelay(Relay):
         if any(one.stream_id == stream_id for one in self._outbox.producers):
             raise StreamOwnedError(f"there is a stream {stream_id!r} already")
         try:
-            producer.claimed(await producer.claim())
+            async with self._link.timed():
+                reply = await producer.claim()
+            producer.claimed(reply)
         except UNREACHABLE as problem:
             log.warning("stream %r begins without Redis, which cannot be reached: %r", stream_id, problem)
         self._outbox.add(producer)
