@@ -23,7 +23,7 @@ try:
 except ImportError as missing:
     raise MissingExtraError("the relay over Redis needs redis-py: pip install 'adk-stream[redis]'") from missing
 
-__all__ = ["UNREACHABLE", "Backoff", "Link", "log"]
+__all__ = ["UNREACHABLE", "Backoff", "Link", "as_text", "log", "warn"]
 
 log = logging.getLogger("adk_stream.relay")
 
@@ -166,6 +166,12 @@ class Backoff:
 
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 1.0
+
+
+def warn(what: str, problem: Exception) -> None:
+    """Log what goes wrong; with a traceback if it is not merely that Redis is away."""
+    known = isinstance(problem, UNREACHABLE)
+    log.warning("%s: %r", what, problem, exc_info=None if known else problem)
 
 
 def as_text(value: Any) -> str:

@@ -11,7 +11,7 @@ from collections import deque
 
 from adk_stream.errors import RelayError
 
-from .redis_link import UNREACHABLE, Backoff, Link, log
+from .redis_link import UNREACHABLE, Backoff, Link, warn
 from .redis_producer import RedisProducer
 
 __all__ = ["Outbox"]
@@ -67,7 +67,7 @@ class Outbox:
                 backoff.reset()
             except Exception as problem:  # whatever it is, producers go on, and so must this
                 if not self.is_down:
-                    log.warning("Redis does not take what is published; producers go on", exc_info=problem)
+                    warn("Redis does not take what is published; producers go on", problem)
                 for producer in self.producers:
                     producer.is_unsure = True
                 self._made_progress(down=True)

@@ -19,7 +19,7 @@ from adk_stream.sessions.stored import SessionKey
 from .entries import STREAM_LOST, Entry, read_outcome
 from .positions import START, Position
 from .redis_layout import entry_id, final_field, read_entries
-from .redis_link import UNREACHABLE, Backoff, Link, as_text, log
+from .redis_link import UNREACHABLE, Backoff, Link, as_text, warn
 from .reload import Reload
 from .tail import Tail
 
@@ -92,9 +92,12 @@ class Reader:
             UnknownStreamError: there is none.
             RelayUnavailableError: Redis cannot be reached.
         """
-        followed = self.followed.get(stream_id) or await self._join(stream_id)
-        followed.followers += 1
+        followed = self.followed.get(stream_id) or await self._find(stream_id)
+        followed.followers += 1  # before anything is waited for: who leaves last takes the stream off the list
         try:
+            if followed.followers == 1 and followed.tail.outcome is None:
+                async with self._link.reaching():
+                    await self._link.tell(self._link.inbox, "look")
             yield followed
         finally:
             followed.followers -= 1
@@ -114,7 +117,7 @@ class Reader:
         key = SessionKey(*json.loads(session)) if session else None
         return last[-1].position if last else START, None if outcome is None else read_outcome(outcome), key
 
-    async def _join(self, stream_id: str) -> Followed:
+    async def _find(self, stream_id: str) -> Followed:
         found = await self.look(stream_id)
         if found is None:
             raise UnknownStreamError(f"there is no stream {stream_id!r}")
@@ -126,8 +129,6 @@ class Reader:
         followed = Followed(self._link, stream_id, start, session, self._reload)
         if outcome is None:
             self.followed[stream_id] = followed
-            async with self._link.reaching():
-                await self._link.tell(self._link.inbox, "look")
         else:
             followed.tail.end(outcome)
         return followed
@@ -146,7 +147,7 @@ class Reader:
                 self._take(reply)
             except Exception as problem:  # whatever it is, it must be tried again: all followers hang on it
                 if not is_down:
-                    log.warning("Redis cannot be read; followers wait", exc_info=problem)
+                    warn("Redis cannot be read; followers wait", problem)
                 is_down = True
                 await backoff.wait()
                 continue
