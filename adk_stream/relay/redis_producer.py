@@ -212,7 +212,8 @@ class RedisProducer(NumberingProducer):
             return False
         if entry is None:
             return True
-        self._taken(self.waiting.popleft())
+        if self.waiting and self.waiting[0] is entry:  # it may have been dropped while it was on its way
+            self._taken(self.waiting.popleft())
         self._written_position = entry.position
         if entry.kind is Kind.END:
             self.is_over = True
