@@ -80,10 +80,11 @@ class Seen:
         self.wrong += abs(expected - responses)
 
 
-async def produce(relay: Relay, stream_id: str, load: Load, place: int) -> None:
-    """One stream, evenly paced."""
+async def produce(relay: Relay, stream_id: str, load: Load, place: int, start: asyncio.Event) -> None:
+    """One stream, evenly paced from when the followers are there."""
     producer = await relay.open(stream_id)
-    begin = time.monotonic() + 0.5 + place / load.streams / load.rate
+    await start.wait()
+    begin = time.monotonic() + place / load.streams / load.rate
     for number in range(load.responses):
         await asyncio.sleep(begin + number / load.rate - time.monotonic())
         text = f"{number} {time.monotonic()}"
@@ -113,17 +114,18 @@ def measured(load: Load) -> Iterator[dict[str, Any]]:
 
 async def one_process(relay: Relay, load: Load) -> tuple[Seen, dict[str, Any]]:
     """Producers and followers in this process."""
-    seen, name = Seen(), uuid.uuid4().hex[:6]
+    seen, name, start = Seen(), uuid.uuid4().hex[:6], asyncio.Event()
     async with relay:
         with measured(load) as told:
-            producers = [asyncio.create_task(produce(relay, f"{name}-{n}", load, n)) for n in range(load.streams)]
+            names = [f"{name}-{n}" for n in range(load.streams)]
+            producers = [asyncio.create_task(produce(relay, id, load, n, start)) for n, id in enumerate(names)]
             await asyncio.sleep(0.3)
-            followers = [
-                seen.follow(relay, f"{name}-{n}", load.responses)
-                for n in range(load.streams)
-                for _ in range(load.followers)
-            ]
-            await asyncio.gather(*producers, *followers)
+            following = asyncio.gather(
+                *(seen.follow(relay, id, load.responses) for id in names for _ in range(load.followers))
+            )
+            await asyncio.sleep(0.3)
+            start.set()
+            await asyncio.gather(*producers, following)
     return seen, told
 
 
@@ -134,9 +136,12 @@ async def follow_elsewhere(url: str, prefix: str, load: Load) -> None:
         while len(names := await relay.running()) < load.streams:
             await asyncio.sleep(0.05)
         with measured(load) as told:
-            await asyncio.gather(
+            following = asyncio.gather(
                 *(seen.follow(relay, name, load.responses) for name in names for _ in range(load.followers))
             )
+            await asyncio.sleep(0.5)
+            print("ready", flush=True)
+            await following
     json.dump({"latencies": list(seen.latencies), "wrong": seen.wrong, **told}, sys.stdout)
 
 
@@ -146,7 +151,12 @@ async def two_processes(url: str, prefix: str, load: Load) -> tuple[Seen, list[d
     other = await asyncio.create_subprocess_exec(*arguments, stdout=subprocess.PIPE)
     async with RedisRelay(url, prefix=prefix, options=OPTIONS) as relay:
         with measured(load) as told:
-            await asyncio.gather(*(produce(relay, f"s{n}", load, n) for n in range(load.streams)))
+            start = asyncio.Event()
+            producers = asyncio.gather(*(produce(relay, f"s{n}", load, n, start) for n in range(load.streams)))
+            assert other.stdout is not None
+            await other.stdout.readline()
+            start.set()
+            await producers
             output, _ = await other.communicate()
     theirs = json.loads(output)
     return Seen(array("d", theirs["latencies"]), theirs["wrong"]), [told, theirs]
@@ -160,8 +170,10 @@ def show(name: str, seen: Seen, told: list[dict[str, Any]], load: Load) -> bool:
     print(f"{name}: {load.streams} streams, {load.rate:g} responses/s each, {load.followers} followers each")
     print(f"  delivered  {len(latencies) / load.seconds:,.0f}/s; missing {missing}, wrong {seen.wrong}")
     print(f"  latency    p50 {p50:.1f}  p99 {p99:.1f}  max {latencies[-1] if latencies else 0:.1f} ms")
-    print(f"  cpu        {'  '.join(f'{100 * one["cpu"]:.0f} %' for one in told)}")
-    print(f"  memory     {'  '.join(' -> '.join(f'{mb:.0f}' for mb in one['memory']) for one in told)} MB", flush=True)
+    cpu = [f"{100 * one['cpu']:.0f} %" for one in told]
+    held = [" -> ".join(f"{mb:.0f}" for mb in one["memory"]) for one in told]
+    print(f"  cpu        {'  '.join(cpu)}")
+    print(f"  memory     {'  '.join(held)} MB", flush=True)
     flat = all(one["memory"][-1] < 1.25 * one["memory"][0] for one in told)
     return missing == 0 and seen.wrong == 0 and p99 < 250 and flat
 
