@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 __all__ = ["duration_ms", "heard", "sample_rate"]
 
@@ -15,6 +16,7 @@ def duration_ms(mime_type: str, size: int) -> float:
     return size * 1000 / (sample_rate(mime_type) * _BYTES_A_SAMPLE)
 
 
+@lru_cache(maxsize=16)
 def sample_rate(mime_type: str) -> int:
     """Samples a second, from the mime type's parameter."""
     for parameter in mime_type.split(";")[1:]:

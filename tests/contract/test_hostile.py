@@ -320,7 +320,7 @@ PLACES = {provider: [place for place in places_in(stream) if place] for provider
 
 
 @pytest.mark.parametrize("provider", STREAMS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_any_value_at_any_place(provider, data):
     place = data.draw(st.sampled_from(PLACES[provider]))

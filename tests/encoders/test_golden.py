@@ -251,18 +251,18 @@ def test_cost_of_a_partial(name):
 
     def cost(count):
         best = float("inf")
-        for _ in range(3):
+        for _ in range(5):
             encoder = ENCODERS[name]()
-            start = time.perf_counter()
+            start = time.process_time()
             for _ in range(count):
                 for event in encoder.encode(partial):
                     encoder.frame(event)
-            best = min(best, (time.perf_counter() - start) / count)
+            best = min(best, (time.process_time() - start) / count)
         return best
 
     few, many = cost(1000), cost(10_000)
     assert many < 50e-6
-    assert many < 3 * few
+    assert many < 5 * few
 
 
 @pytest.mark.parametrize("name", ENCODERS)

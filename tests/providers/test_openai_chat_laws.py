@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from adk_stream import LlmResponse, aggregate
 from adk_stream.providers import DONE
 
-law = settings(max_examples=80, deadline=None)
+law = settings(max_examples=50, deadline=None)
 flushes = st.sampled_from(["close", "boundary"])
 
 # ----------------------------------------------------------------- calls, and how a server tells them apart

@@ -1,4 +1,4 @@
-"""Makes ``streams`` importable under ``--import-mode=importlib``, and the plugin's fixtures known."""
+"""Makes ``wire_streams`` importable under ``--import-mode=importlib``, and the plugin's fixtures known."""
 
 from __future__ import annotations
 

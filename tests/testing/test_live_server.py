@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import streams
+import wire_streams as streams
 from google import genai
 from google.genai import errors
 from websockets.asyncio.client import connect

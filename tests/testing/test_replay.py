@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import streams
+import wire_streams as streams
 from starlette.testclient import TestClient
 
 from adk_stream.errors import RecordingError

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-import streams
+import wire_streams as streams
 
 from adk_stream.recording import Piece, Recording, load_recording
 from adk_stream.testing.dialects import DIALECTS
