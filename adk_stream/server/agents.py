@@ -9,6 +9,7 @@ from adk_stream.models import ReplayModel, model_from_name
 from adk_stream.runner import Runner
 
 from .problems import Problem
+from .telemetry import Telemetry
 
 if TYPE_CHECKING:
     from adk_stream.models.request import Model, ToolLike
@@ -24,15 +25,16 @@ class Agents:
 
     Raises:
         ValueError: a model's name is none.
+        MissingExtraError: telemetry is asked for, and OpenTelemetry is not installed.
         RecordingError: a recording cannot be read.
     """
 
     def __init__(self, config: ServerConfig, service: SessionService) -> None:
         self._config = config
         self._service = service
-        self._models: dict[str, Model] = {
-            name: _opened(model) if isinstance(model, str) else model for name, model in config.models.items()
-        }
+        self._telemetry = Telemetry(config.telemetry)
+        opened = {name: _opened(model) if isinstance(model, str) else model for name, model in config.models.items()}
+        self._models: dict[str, Model] = {name: self._telemetry.model(model) for name, model in opened.items()}
         self._runners = {name: self._runner(name) for name in self._models}
 
     @property
@@ -91,7 +93,7 @@ class Agents:
             app_name=name,
             instruction=config.instruction,
             execution=config.execution,
-            **config.runner_options,
+            **{"observer": self._telemetry.observer(name), **config.runner_options},
         )
 
 

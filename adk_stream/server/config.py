@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .limits import Limits
 from .observer import RunObserver
+from .telemetry import TelemetryOptions
 
 if TYPE_CHECKING:
     from adk_stream.execution import StreamExecutionOptions
@@ -42,6 +43,7 @@ class ServerConfig:
             goes on to its end, and can be followed again; a completion without a session always ends with its client.
         limits: Bounds of the service.
         observer: Told of every run.
+        telemetry: Spans and metrics of models and runs by OpenTelemetry; None: where its API is installed.
     """
 
     models: Mapping[str, Model | str]
@@ -59,6 +61,7 @@ class ServerConfig:
     cancel_when_left: bool = False
     limits: Limits = field(default_factory=Limits)
     observer: RunObserver = field(default_factory=RunObserver)
+    telemetry: TelemetryOptions = None
 
     def __post_init__(self) -> None:
         if not self.models:
