@@ -170,6 +170,9 @@ class Producer(Protocol):
     async def publish(self, response: LlmResponse) -> str:
         """Give a response to all followers. It is serialised before this returns and may be changed afterwards.
 
+        A stream that was given up meanwhile, because its producer was not heard of for the lease, has ended for its
+        followers: what is published then reaches nobody, which is logged. The session store still takes it.
+
         Returns:
             Its cursor.
 

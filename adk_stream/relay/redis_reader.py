@@ -138,13 +138,13 @@ class Reader:
         link, backoff, is_down = self._link, Backoff(), False
         block = int(link.options.timeout * 500)
         while True:
-            places: dict[Any, Any] = {link.inbox: self._heard}
-            for stream_id, one in self.followed.items():
-                places[link.keys.log(stream_id)] = entry_id(one.tail.newest)
+            tails = {link.keys.log(stream_id): one.tail for stream_id, one in self.followed.items()}
+            places: dict[Any, Any] = {key: entry_id(tail.newest) for key, tail in tails.items()}
+            places[link.inbox] = self._heard
             try:
                 async with link.timed():
                     reply = await link.redis.xread(places, block=block, count=_AT_ONCE)
-                self._take(reply)
+                self._take(reply, tails)
             except Exception as problem:  # whatever it is, it must be tried again: all followers hang on it
                 if not is_down:
                     warn("Redis cannot be read; followers wait", problem)
@@ -158,19 +158,21 @@ class Reader:
                     one.tail.wake()
             await asyncio.sleep(link.options.pause)
 
-    def _take(self, reply: Any) -> None:
-        inbox, prefix = self._link.inbox.encode(), len(self._link.keys.log(""))
+    def _take(self, reply: Any, tails: Mapping[str, Tail]) -> None:
+        """Hand the news to the tails that were asked for; whoever joined meanwhile has a tail that begins elsewhere."""
         for key, found in reply:
-            if key == inbox:
-                self._heard = as_text(found[-1][0])
-                for _, message in found:
-                    for word, value in message.items():
-                        if word == b"end":
-                            self._asked_to_end(as_text(value))
-                continue
-            followed = self.followed.get(as_text(key)[prefix:])
-            if followed is not None:
-                followed.tail.add(read_entries(found))
+            tail = tails.get(as_text(key))
+            if tail is not None:
+                tail.add(read_entries(found))
+            else:
+                self._hear(found)
+
+    def _hear(self, messages: Any) -> None:
+        self._heard = as_text(messages[-1][0])
+        for _, message in messages:
+            for word, value in message.items():
+                if word == b"end":
+                    self._asked_to_end(as_text(value))
 
     def lost(self, followed: Followed) -> None:
         """Redis has forgotten the stream, and nobody brings it back."""

@@ -17,7 +17,7 @@ from adk_stream.sessions import SqlSessionService
 POSTGRES = os.environ.get("ADK_STREAM_POSTGRES", "postgresql://postgres@127.0.0.1:5432/test")
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture
 def database(request, tmp_path):
     """A database without tables of ours."""
     if request.param == "sqlite":
@@ -35,6 +35,7 @@ def database(request, tmp_path):
     connection.close()
 
 
+@pytest.mark.parametrize("database", ["postgres"], indirect=True)
 def test_followers_in_two_processes_get_everything_once(prefix, database):
     others = [python(FOLLOW, REDIS, prefix, database) for _ in range(2)]
     for process in others:
@@ -65,6 +66,7 @@ def test_followers_in_two_processes_get_everything_once(prefix, database):
         assert json.loads(told) == [[*words, "completed"]] * 2
 
 
+@pytest.mark.parametrize("database", ["postgres"], indirect=True)
 def test_a_producing_process_is_killed(prefix, database):
     lease = 2.0
     producing = python(PRODUCE, REDIS, prefix, database, lease)
@@ -98,6 +100,7 @@ def test_a_producing_process_is_killed(prefix, database):
     assert stored == [number for number in range(len(stored) * 10) if number % 10 == 9]
 
 
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 def test_a_killed_process_is_followed_by_another_that_goes_on(prefix, database):
     """The heir goes on from the snapshot; those that follow notice nothing."""
     code = PRODUCE.replace('relay.open("s", session=session)', 'relay.open("s", session=session, takeover=30)').replace(
