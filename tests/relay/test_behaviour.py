@@ -1,8 +1,8 @@
 """What every relay promises."""
 
 import asyncio
-import time
 import gc
+import time
 from contextlib import aclosing
 
 import pytest
