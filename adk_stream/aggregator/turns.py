@@ -14,7 +14,6 @@ import msgspec
 
 from adk_stream.aggregator.ending import end_fields, metadata_fields
 from adk_stream.aggregator.heard import heard
-from adk_stream.aggregator.shown import is_refusal
 from adk_stream.aggregator.state import CandidateState, StreamState, Transcript, TurnState
 from adk_stream.metadata import as_wire, merge_nested
 from adk_stream.parts import (
@@ -69,7 +68,7 @@ def _take(own: StreamingResponseAggregator, turn: TurnState, chunk: StreamChunk)
         turn.open = turn.interrupted = True
         responses.append(_signal(own, {"interrupted": True}))
     if live.ends_interrupted:
-        responses += _flush(own, turn, own._state.candidate.assembler.finish(), {"status": "incomplete"})
+        responses += _flush(own, turn, _finished(own), {"status": "incomplete"})
     if live.cancelled:
         responses.append(_cancel(own, turn, live.cancelled))
     if live.fields or live.told:
@@ -222,18 +221,21 @@ def _flush(
     responses = _final_transcript(own, turn, "input", fields)
     if parts:
         interrupted = {"interrupted": True} if turn.interrupted else {}
-        if any(map(is_refusal, parts)):
-            own._state.candidate.refused = True
         responses.append(own._build(parts, fields | _told(own._state) | interrupted))
     return responses + _final_transcript(own, turn, "output", fields)
+
+
+def _finished(own: StreamingResponseAggregator) -> list[Any]:
+    """All parts that are still held; a refusal among them is remembered for the turn's status."""
+    parts = own._state.candidate.assembler.finish()
+    own._note_refusal(parts)
+    return parts
 
 
 def _complete(own: StreamingResponseAggregator, turn: TurnState, live: LiveSignal) -> list[LlmResponse]:
     """The turn's finals, the ``turn_complete`` response with status and usage, and a fresh state for the next."""
     state = own._state
-    parts = state.candidate.assembler.finish()
-    if any(map(is_refusal, parts)):
-        state.candidate.refused = True
+    parts = _finished(own)
     end = _end_fields(state, turn)
     responses = _flush(own, turn, parts, {"status": end["status"]})
     end = merge_nested(end | metadata_fields(state), _fields_of(live)) | {"turn_complete": True}
