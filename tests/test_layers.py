@@ -15,7 +15,7 @@ import adk_stream
 ROOT = Path(adk_stream.__file__).parent
 
 LAYERS = [
-    {"wire", "parts", "arguments", "metadata", "checkpoint", "response", "errors"},
+    {"wire", "parts", "arguments", "metadata", "checkpoint", "lazily", "response", "errors"},
     {"providers", "indexer"},
     {"aggregator"},
     {"execution", "encoders"},

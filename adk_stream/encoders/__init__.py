@@ -7,8 +7,9 @@ One encoder object serves one stream: ``encode(response)`` for each response, pa
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from adk_stream.lazily import lazy_names
 
 if TYPE_CHECKING:
     from .adk import AdkEncoder
@@ -28,7 +29,7 @@ __all__ = [
     "VercelEncoder",
 ]
 
-_MODULES = {
+_HOMES = {
     "AdkEncoder": "adk",
     "AgUiEncoder": "ag_ui",
     "Encoder": "protocol",
@@ -38,13 +39,4 @@ _MODULES = {
     "VercelEncoder": "vercel",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f".{_MODULES[name]}", __name__), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

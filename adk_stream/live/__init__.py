@@ -5,8 +5,9 @@ Every name is loaded on first use: the recorder alone pays neither for google-ge
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from adk_stream.lazily import lazy_names
 
 if TYPE_CHECKING:
     from .audio import AudioKeeper, AudioRecorder, AudioStore, KeptAudio
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AudioKeeper", "AudioRecorder", "AudioStore", "KeptAudio", "LiveStream", "PlaybackClock"]
 
-_MODULES = {
+_HOMES = {
     "AudioKeeper": "audio",
     "AudioRecorder": "audio",
     "AudioStore": "audio",
@@ -24,13 +25,4 @@ _MODULES = {
     "PlaybackClock": "playback",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f".{_MODULES[name]}", __name__), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -6,8 +6,9 @@ The names are loaded on first use; OpenAI's and Anthropic's clients are extras (
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from adk_stream.lazily import lazy_names
 
 if TYPE_CHECKING:
     from adk_stream.models.anthropic import AnthropicModel
@@ -66,12 +67,4 @@ def model_from_name(name: str) -> Model:
     return model
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

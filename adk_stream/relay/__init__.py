@@ -18,8 +18,9 @@ Every name is loaded on first use; redis-py only with a ``RedisRelay``.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from adk_stream.lazily import lazy_names
 
 if TYPE_CHECKING:
     from .carrying import carry
@@ -45,7 +46,7 @@ __all__ = [
     "open_relay",
 ]
 
-_MODULES = {
+_HOMES = {
     "Delivery": "protocol",
     "End": "protocol",
     "Gap": "protocol",
@@ -61,13 +62,4 @@ _MODULES = {
     "open_relay": "opening",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f".{_MODULES[name]}", __name__), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

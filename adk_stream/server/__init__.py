@@ -9,10 +9,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from adk_stream.errors import MissingExtraError
+from adk_stream.lazily import lazy_names
 
 if TYPE_CHECKING:
     from .app import make_app
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Limits", "RunObserver", "ServerConfig", "ServiceServer", "is_loopback", "listen", "make_app"]
 
-_MODULES = {
+_HOMES = {
     "Limits": "limits",
     "RunObserver": "observer",
     "ServerConfig": "config",
@@ -34,17 +34,12 @@ _MODULES = {
 }
 
 
+_load, __dir__ = lazy_names(__name__, _HOMES)
+
+
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        module = import_module(f".{_MODULES[name]}", __name__)
+        return _load(name)
     except ModuleNotFoundError as missing:
         package = (missing.name or "a package").partition(".")[0]
         raise MissingExtraError(f"the service needs {package}: pip install 'adk-stream[server]'") from missing
-    value = globals()[name] = getattr(module, name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

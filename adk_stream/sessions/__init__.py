@@ -6,8 +6,9 @@ for either.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from adk_stream.lazily import lazy_names
 
 if TYPE_CHECKING:
     from .event import Event, EventActions
@@ -30,7 +31,7 @@ __all__ = [
     "store_events",
 ]
 
-_MODULES = {
+_HOMES = {
     "Event": "event",
     "EventActions": "event",
     "GetSessionConfig": "session",
@@ -43,13 +44,4 @@ _MODULES = {
     "store_events": "storing",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f".{_MODULES[name]}", __name__), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -12,9 +12,10 @@ Nothing else in this package imports google-adk. It is the extra ``adk``.
 
 from __future__ import annotations
 
-from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from adk_stream.lazily import lazy_names
 
 if TYPE_CHECKING:
     from .aggregator import StreamingResponseAggregator
@@ -67,13 +68,4 @@ if not _is_installed():
     raise ImportError("adk_stream.integrations.google_adk needs google-adk: pip install 'adk-stream[adk]'")
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -17,11 +17,11 @@ a span of somebody else that tells of the same request (google-adk's, say) there
 
 from __future__ import annotations
 
-from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from adk_stream.errors import MissingExtraError
+from adk_stream.lazily import lazy_names
 
 if TYPE_CHECKING:
     from .model import TracedModel, traced
@@ -43,12 +43,4 @@ if not _is_installed():
     raise MissingExtraError("tracing needs opentelemetry-api: pip install 'adk-stream[otel]'")
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)
