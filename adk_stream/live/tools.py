@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from google.genai import types
 
-from adk_stream.runner.tools import Toolbox, as_result
+from adk_stream.runner.tools import Toolbox, as_result, stop_calls
 
 __all__ = ["Answered", "LiveTools"]
 
@@ -56,13 +56,7 @@ class LiveTools:
 
     async def aclose(self, seconds: float) -> None:
         """Stop all calls, within that time."""
-        running = list(self._running)
-        for task in running:
-            task.cancel()
-        if running:
-            _, stubborn = await asyncio.wait(running, timeout=seconds)
-            if stubborn:
-                _log.warning("%d tool call(s) went on after they were cancelled, and were left behind", len(stubborn))
+        await stop_calls(self._running, seconds, _log)
 
     async def _run(self, call: types.FunctionCall) -> None:
         pieces = 0

@@ -29,7 +29,7 @@ from .yielding import Told, yielded
 if TYPE_CHECKING:
     from adk_stream.models.request import ToolLike
 
-__all__ = ["ConfirmTool", "Toolbox", "as_result"]
+__all__ = ["ConfirmTool", "Toolbox", "as_result", "stop_calls"]
 
 _log = logging.getLogger("adk_stream.runner")
 
@@ -156,7 +156,7 @@ class Toolbox:
             for task in done:
                 task.result()
         except BaseException:
-            await to_the_end(_stop(tasks))
+            await to_the_end(stop_calls(tasks))
             raise
 
     async def _answer(self, call: types.FunctionCall, told: Told | None) -> _Result | types.FunctionResponse:
@@ -196,14 +196,17 @@ class Toolbox:
 _LAST_WORDS = 2.0
 
 
-async def _stop(tasks: Sequence[asyncio.Task[None]]) -> None:
+async def stop_calls(
+    tasks: Iterable[asyncio.Task[None]], seconds: float = _LAST_WORDS, log: logging.Logger = _log
+) -> None:
+    """Cancel what still runs, and wait for its end within that time; what goes on is left behind, and logged."""
     running = [task for task in tasks if not task.done()]
     for task in running:
         task.cancel()
     if running:
-        _, stubborn = await asyncio.wait(running, timeout=_LAST_WORDS)
+        _, stubborn = await asyncio.wait(running, timeout=seconds)
         if stubborn:
-            _log.warning("%d tool call(s) went on after they were cancelled, and were left behind", len(stubborn))
+            log.warning("%d tool call(s) went on after they were cancelled, and were left behind", len(stubborn))
 
 
 def _is_being_cancelled() -> bool:
