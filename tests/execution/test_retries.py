@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -181,6 +182,13 @@ def test_nothing_is_tried_again_when_it_came_with_the_first_text():
     outcome = run(collect(Starts([chat("Hel") + b"data: {oops\n\n"], HELLO), options(3)))
     assert (outcome.shown, outcome.final.text, outcome.attempts) == ("Hel", "Hel", 1)
     assert isinstance(outcome.raised, MalformedStreamError)
+
+
+def test_nothing_is_tried_again_when_a_fault_that_may_pass_came_with_the_first_text():
+    overloaded = b"data: " + json.dumps(error_event(503)).encode() + b"\n\n"
+    outcome = run(collect(Starts([chat("Hel") + overloaded], HELLO), options(3)))
+    assert (outcome.shown, outcome.final.text, outcome.attempts) == ("Hel", "Hel", 1)
+    assert isinstance(outcome.raised, ProviderError)
 
 
 def test_an_attempt_leaves_nothing_for_the_next():
