@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from conftest import GatedModel, events_of, served, wait_until
 from scripted_model import ScriptedModel, call, calls, end, says, text, thought
+from served_app import GatedModel, events_of, served, wait_until
 
 SESSIONS = "/apps/m/users/u/sessions"
 

@@ -4,10 +4,10 @@ import os
 
 import pytest
 import requests
-from conftest import served
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 from scripted_model import ScriptedModel, says
+from served_app import served
 
 from adk_stream.server.openapi import description
 

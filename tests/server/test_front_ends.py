@@ -9,8 +9,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
-from conftest import GatedModel, events_of, served, wait_until
 from scripted_model import ScriptedModel, calls, says, text
+from served_app import GatedModel, events_of, served, wait_until
 
 NODE = Path(__file__).parent.parent / "encoders" / "node"
 

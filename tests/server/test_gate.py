@@ -4,8 +4,8 @@ import json
 import socket
 
 import pytest
-from conftest import GatedModel, Served, events_of, follow, served, wait_until
 from scripted_model import ScriptedModel, says
+from served_app import GatedModel, Served, events_of, follow, served, wait_until
 
 from adk_stream.server import Limits, ServerConfig
 from adk_stream.server.openapi import description

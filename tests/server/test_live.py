@@ -4,9 +4,9 @@ import base64
 import json
 
 import pytest
-from conftest import served, wait_until
 from google import genai
 from scripted_model import ScriptedModel, says
+from served_app import served, wait_until
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 

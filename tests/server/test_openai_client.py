@@ -5,8 +5,8 @@ import json
 
 import openai
 import pytest
-from conftest import GatedModel, served, wait_until
 from scripted_model import HANG, ScriptedModel, call, calls, chunk, end, says, text, thought
+from served_app import GatedModel, served, wait_until
 
 HI = [{"role": "user", "content": "hi"}]
 WEATHER = {

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from conftest import events_of, shown, wait_until
+from served_app import events_of, shown, wait_until
 from service_process import LEASE, WORDS
 
 pytest.importorskip("redis", reason="redis, for the relay, is not installed")

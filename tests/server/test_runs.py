@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from conftest import GatedModel, events_of, follow, served, shown, wait_until
 from scripted_model import ScriptedModel, says
+from served_app import GatedModel, events_of, follow, served, shown, wait_until
 
 from adk_stream.server import RunObserver
 

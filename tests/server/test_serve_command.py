@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from conftest import follow, shown
+from served_app import follow, shown
 
 from adk_stream.errors import RecordingError
 

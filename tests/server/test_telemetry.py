@@ -1,10 +1,10 @@
 """The service's models and runs as spans, where OpenTelemetry listens."""
 
-from conftest import follow, served
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from scripted_model import ScriptedModel, calls, says
+from served_app import follow, served
 
 
 def look(city: str) -> str:
